@@ -1,0 +1,84 @@
+# SwapAdvisor. `make setup` once on a fresh machine, then `make`, `make demo`, `make test`, `make bench`.
+# Every room adds its own targets in <room>/build.mk; this file holds what they share.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+SAN ?=
+# SAN=address|undefined|thread builds everything into its own tree with that sanitizer.
+ifneq ($(SAN),)
+BUILD := $(BUILD)/san-$(SAN)
+SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer
+endif
+
+CUDA_HOME ?= $(firstword $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc 2>/dev/null))) \
+	$(patsubst %/bin/nvcc,%,$(wildcard /usr/local/cuda/bin/nvcc)))
+NVCC := $(CUDA_HOME)/bin/nvcc
+CCACHE := $(shell command -v ccache 2>/dev/null)
+CXX := $(CCACHE) g++
+CC := $(CCACHE) gcc
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
+# -ffp-contract=off: the software GPU and the planner must round the same on every machine.
+CXXFLAGS := -std=c++20 -O2 -g1 -fPIC -fvisibility=hidden -ffp-contract=off $(WARN) $(SANFLAGS) -I. -isystem $(CUDA_HOME)/include
+LDFLAGS := $(SANFLAGS)
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+# Filled in by the rooms.
+ALL :=
+TEST_SUITES :=
+TEST_DEPS :=
+BENCHES :=
+
+obj = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
+
+$(BUILD)/obj/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) $(EXTRA_CXXFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -g1 -fPIC -fvisibility=hidden $(SANFLAGS) -I. -isystem $(CUDA_HOME)/include -MMD -MP -c $< -o $@
+$(BUILD)/obj/%.o: %.S
+	@mkdir -p $(@D)
+	$(CC) -fPIC -c $< -o $@
+
+# One Catch2 runner shared by all unit test programs (compiling catch's main takes long).
+CATCH_MAIN := $(BUILD)/obj/tests/unit/main.o
+
+include planner/build.mk recorder/build.mk replayer/build.mk interpose/build.mk
+include tests/softgpu/build.mk tests/workloads/build.mk tests/build.mk
+
+.PHONY: all setup demo test bench install format tidy clean check-toolkit
+all: check-toolkit $(ALL)
+
+check-toolkit:
+	@test -x "$(NVCC)" || { echo "error: CUDA toolkit not found: set CUDA_HOME or put nvcc on PATH (CUDA Toolkit 13 is needed to build)"; exit 2; }
+	@scripts/setup.sh --check || scripts/setup.sh
+
+setup:
+	scripts/setup.sh
+
+demo: all
+	scripts/demo.py --build $(BUILD)
+
+test: all $(TEST_DEPS)
+	tests/run_suites.py --build $(BUILD) $(TEST_SUITES)
+
+bench: all $(BENCHES)
+	scripts/bench.py --build $(BUILD)
+
+install: all
+	scripts/install.sh $(BUILD) "$(PREFIX)"
+
+FORMAT_FILES = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.c')
+format:
+	clang-format -i $(FORMAT_FILES)
+tidy:
+	scripts/tidy.sh
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell test -d $(BUILD)/obj && find $(BUILD)/obj -name '*.d')

@@ -1,0 +1,17 @@
+# The planner: a pure library (no CUDA), opened by the preload object when first needed, and linked into the command.
+PLANNER_SRCS := $(wildcard planner/*.cpp)
+PLANNER_OBJS := $(call obj,$(PLANNER_SRCS))
+PLANNER_LIBS := -ltbb -lClp -lCoinUtils
+
+$(BUILD)/libswapadvisor_planner.a: $(PLANNER_OBJS)
+	rm -f $@; ar rcs $@ $^
+
+$(BUILD)/libswapadvisor_planner.so: $(PLANNER_OBJS)
+	$(CXX) -shared $(LDFLAGS) -o $@ $^ $(PLANNER_LIBS)
+
+$(BUILD)/tests/planner_tests: $(call obj,$(wildcard tests/unit/planner/*.cpp)) $(CATCH_MAIN) $(BUILD)/libswapadvisor_planner.a
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(PLANNER_LIBS)
+
+ALL += $(BUILD)/libswapadvisor_planner.so
+TEST_SUITES += $(BUILD)/tests/planner_tests

@@ -1,0 +1,53 @@
+// One steady-state iteration as the recorder understands it: the bridge between recording, planning and replay.
+// Tensor indices are the ids of the exported graph; op indices are its op ids (program order).
+// Plain values, immutable once handed out (shared_ptr<const Iteration>).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recorder/op.h"
+
+namespace swapadvisor {
+
+struct TensorRecord {
+    std::int64_t bytes = 0;
+    bool persistent = false;       ///< the same allocation is live across iterations
+    bool small = false;            ///< lives in the always-resident arena
+    bool escaped = false;          ///< may not move (see DESIGN: "What can't move")
+    BufferId buffer = kNoBuffer;   ///< for persistent tensors: the live allocation
+    std::uint64_t site = 0;        ///< interned call site of the allocation
+    std::int32_t birth_event = -1; ///< index into Iteration::events of its allocation; -1 if persistent
+    std::int32_t death_event = -1; ///< of its release; may be smaller than birth_event when it wraps the boundary
+};
+
+struct OpRecord {
+    OpKind kind = OpKind::kernel;
+    std::uint64_t function = 0;
+    std::array<std::uint32_t, 6> geometry{};
+    std::int32_t stream = 0;  ///< small index in order of first appearance
+    std::int64_t duration_ns = 0;
+    struct Use {
+        std::int32_t tensor = 0;
+        Access access = Access::read_write;
+    };
+    std::vector<Use> uses;
+};
+
+enum class EventKind : std::uint8_t { allocate, release, op };
+
+struct IterationEvent {
+    EventKind kind = EventKind::op;
+    std::int32_t index = 0;  ///< tensor index, or op index
+};
+
+struct Iteration {
+    std::vector<IterationEvent> events;  ///< in program order: what the host did in one iteration
+    std::vector<TensorRecord> tensors;
+    std::vector<OpRecord> ops;
+    std::uint64_t signature = 0;  ///< hash of the op and allocation sequence: equal iterations, equal signature
+};
+
+}  // namespace swapadvisor

@@ -1,0 +1,12 @@
+# The replayer: device and host memory, residency, following a plan. Calls the driver only through replayer/driver_api.h.
+REPLAYER_SRCS := $(wildcard replayer/*.cpp)
+REPLAYER_OBJS := $(call obj,$(REPLAYER_SRCS))
+
+$(BUILD)/libswapadvisor_replayer.a: $(REPLAYER_OBJS)
+	rm -f $@; ar rcs $@ $^
+
+$(BUILD)/tests/replayer_tests: $(call obj,$(wildcard tests/unit/replayer/*.cpp)) $(CATCH_MAIN) $(BUILD)/libswapadvisor_replayer.a
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ -ldl -lpthread
+
+TEST_SUITES += $(BUILD)/tests/replayer_tests

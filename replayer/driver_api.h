@@ -1,0 +1,31 @@
+// The driver functions that the replayer and the recorder call, as plain pointers. Filled by interpose from the
+// real driver (never from our own hooks), and by unit tests from the software GPU or a fake.
+// A null pointer means that this driver lacks the entry point: callers check the optional ones.
+#pragma once
+
+#include <cuda.h>
+
+namespace swapadvisor {
+
+struct DriverApi {
+#define SWAPADVISOR_DRIVER_FUNCTIONS(X)                                                                   \
+    X(cuGetErrorString) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent)      \
+    X(cuCtxGetDevice) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetAttribute) X(cuDeviceTotalMem)      \
+    X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost)     \
+    X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap)   \
+    X(cuMemSetAccess) X(cuMemGetAllocationGranularity) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)          \
+    X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamWaitEvent)     \
+    X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamIsCapturing) X(cuEventCreate) X(cuEventDestroy)     \
+    X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime)                          \
+    X(cuThreadExchangeStreamCaptureMode) X(cuFuncGetParamInfo) X(cuFuncGetName) X(cuPointerGetAttribute)
+// cuda.h maps the plain names to their newest versions by macros, so decltype(&name) is the newest ABI,
+// and the string of the *expanded* name is what must be looked up.
+#define SWAPADVISOR_DECLARE(name) decltype(&::name) name##_ = nullptr;
+    SWAPADVISOR_DRIVER_FUNCTIONS(SWAPADVISOR_DECLARE)
+#undef SWAPADVISOR_DECLARE
+};
+
+/// Fills `api` with look_up("cuMemAlloc_v2") and so on.
+void fill_driver_api(DriverApi& api, void* (*look_up)(void* user, const char* symbol), void* user);
+
+}  // namespace swapadvisor
