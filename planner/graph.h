@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace swapadvisor::planner {
@@ -43,6 +44,8 @@ struct Graph {
     std::vector<Tensor> tensors;
     std::vector<Op> ops;   ///< index = program order
     std::string extra;     ///< JSON text of unknown top-level fields, kept as they came ("" if none)
+    /// Unknown fields further in: path ("device", "ops[3]") and JSON text. Whoever renumbers clears it.
+    std::vector<std::pair<std::string, std::string>> element_extra;
 };
 
 }  // namespace swapadvisor::planner

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/graph.h"
@@ -48,6 +49,8 @@ struct Plan {
     std::vector<Action> actions;  ///< issue order
     std::int64_t predicted_ns = 0;
     std::string extra;  ///< JSON text of unknown top-level fields, kept as they came
+    /// Unknown fields further in: path ("pool", "actions[3]") and JSON text. Whoever edits the lists clears it.
+    std::vector<std::pair<std::string, std::string>> element_extra;
 };
 
 }  // namespace swapadvisor::planner
