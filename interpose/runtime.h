@@ -69,7 +69,15 @@ class Runtime {
     void end_op(OpToken& token, CUresult result);
 
     // --- capture and graphs -------------------------------------------------------------------------------------
+    /// Before cuStreamBeginCapture(ToGraph), and after cuStreamEndCapture (whatever it returned). Between the two an
+    /// op on a capturing stream is not made resident: the graph's buffers are, before each launch of it.
+    void capture_begins(CUstream stream, DefaultStream);
+    void capture_ended(CUstream stream);
     void graph_instantiated(CUgraphExec exec, CUgraph graph);
+    /// After cuGraphExecUpdate / cuGraphExec*NodeSetParams: what the new parameters touch is added to the exec's set.
+    void graph_exec_updated(CUgraphExec exec, CUgraph graph);
+    void graph_exec_kernel_changed(CUgraphExec exec, const KernelLaunch& launch);
+    void graph_exec_copy_changed(CUgraphExec exec, const CopySpan& destination, const CopySpan& source);
     void graph_exec_destroyed(CUgraphExec exec);
 
     // --- ends -------------------------------------------------------------------------------------------------------
