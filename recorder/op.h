@@ -19,12 +19,13 @@ struct Touch {
     Access access = Access::read_write;
 };
 
-/// Small fixed capacity inline, so that building an op never allocates; more touches spill to a per-thread vector.
+/// Small fixed capacity inline, so that building an op never allocates; more touches spill to a per-thread
+/// vector.
 struct OpView {
     OpKind kind = OpKind::kernel;
-    std::uint64_t function = 0;                 ///< interned function identity (0 for copies and memsets)
-    std::array<std::uint32_t, 6> geometry{};    ///< grid, block; bytes in [0], [1] for copies and memsets
-    void* stream = nullptr;                     ///< CUstream as the program named it
+    std::uint64_t function = 0;               ///< interned function identity (0 for copies and memsets)
+    std::array<std::uint32_t, 6> geometry{};  ///< grid, block; bytes in [0], [1] for copies and memsets
+    void* stream = nullptr;                   ///< CUstream as the program named it
     const Touch* touches = nullptr;
     std::uint32_t touch_count = 0;
 };

@@ -1,0 +1,30 @@
+// Iterations and traces as graphs of the interchange format.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "recorder/device_model.h"
+#include "recorder/iteration.h"
+
+namespace swapadvisor {
+
+struct GraphNames {
+    std::string graph;  ///< name of the graph
+    std::string source;
+    std::function<std::string(std::uint64_t function)> function_name;  ///< may be empty
+    std::function<std::string(std::uint64_t site)> site_name;          ///< may be empty
+    std::function<std::string(BufferId)> buffer_name;                  ///< may be empty
+};
+
+/// The graph ("swapadvisor-graph" version 1) of one iteration, as JSON text. Tensor and op ids are the
+/// iteration's indices. A tensor whose life wraps the boundary is exported as persistent, since it holds
+/// something across it. Ops that were never timed get an estimate from the bytes they touch.
+std::string graph_json(const Iteration& iteration, const DeviceModel& device, const GraphNames& names);
+
+/// The steady-state iteration of a trace file. Throws std::runtime_error with one line that says what is
+/// wrong.
+std::string trace_to_graph_json(const std::string& path);
+
+}  // namespace swapadvisor
