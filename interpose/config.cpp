@@ -1,0 +1,181 @@
+#include "interpose/config.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "interpose/log.h"
+
+namespace swapadvisor {
+
+namespace {
+
+/// Less than this is a mistake in the unit, not a limit: the arena for small allocations alone needs more.
+constexpr std::uint64_t kLeastMemory = 4ull << 20;
+
+struct Reader {
+    const char* (*look_up)(const char*);
+    std::vector<std::string>& problems;
+
+    /// The value if set and not empty, else null.
+    const char* value(const char* name) const {
+        const char* text = look_up(name);
+        return text && *text ? text : nullptr;
+    }
+    void bad(const char* name, const char* text, const char* hint) const {
+        problems.push_back(std::string(name) + "=" + text + ": " + hint);
+    }
+
+    void flag(const char* name, bool& out) const {
+        const char* text = value(name);
+        if (!text) return;
+        if (!std::strcmp(text, "1") || !std::strcmp(text, "yes") || !std::strcmp(text, "true")) {
+            out = true;
+        } else if (!std::strcmp(text, "0") || !std::strcmp(text, "no") || !std::strcmp(text, "false")) {
+            out = false;
+        } else {
+            bad(name, text, "not 0 or 1; ignored");
+        }
+    }
+    void size(const char* name, std::uint64_t& out) const {
+        const char* text = value(name);
+        if (text && !parse_bytes(text, out)) bad(name, text, "not a size (write 512MiB or 16GiB); ignored");
+    }
+    void text(const char* name, std::string& out) const {
+        if (const char* found = value(name)) out = found;
+    }
+    void number(const char* name, double low, double high, double& out) const {
+        const char* found = value(name);
+        if (!found) return;
+        char* end = nullptr;
+        const double parsed = std::strtod(found, &end);
+        if (*end || !(parsed >= low && parsed <= high)) {
+            char hint[96];
+            std::snprintf(hint, sizeof hint, "not a number from %g to %g; ignored", low, high);
+            bad(name, found, hint);
+        } else {
+            out = parsed;
+        }
+    }
+};
+
+void read_memory(const Reader& reader, Config& config) {
+    const char* name = "SWAPADVISOR_MEMORY";
+    const char* text = reader.value(name);
+    if (!text) return;
+    char* end = nullptr;
+    const double per_cent = std::strtod(text, &end);
+    if (end != text && !std::strcmp(end, "%")) {
+        if (per_cent > 0 && per_cent <= 100) {
+            config.memory_fraction = per_cent / 100;
+        } else {
+            reader.bad(name, text, "not a share from 0% to 100%; running without a limit");
+        }
+        return;
+    }
+    std::uint64_t bytes = 0;
+    if (!parse_bytes(text, bytes)) {
+        reader.bad(name, text, "not a size (write 512MiB, 16GiB or 50%); running without a limit");
+    } else if (bytes < kLeastMemory) {
+        reader.bad(name, text, "less than the 4MiB that the shim itself needs; running without a limit");
+    } else {
+        config.memory_bytes = bytes;
+    }
+}
+
+std::uint32_t read_log_topics(const Reader& reader) {
+    const char* name = "SWAPADVISOR_LOG";
+    const char* text = reader.value(name);
+    if (!text) return 0;
+    std::uint32_t topics = 0;
+    std::string_view rest = text;
+    while (!rest.empty()) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        const std::string_view word = rest.substr(0, comma);
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+        if (word == "routes") {
+            topics |= static_cast<std::uint32_t>(LogTopic::routes);
+        } else if (word == "memory") {
+            topics |= static_cast<std::uint32_t>(LogTopic::memory);
+        } else if (word == "ops") {
+            topics |= static_cast<std::uint32_t>(LogTopic::ops);
+        } else if (word == "plan") {
+            topics |= static_cast<std::uint32_t>(LogTopic::plan);
+        } else if (word == "all") {
+            topics = ~0u;
+        } else if (!word.empty()) {
+            reader.bad(name, text, "topics are routes, memory, ops, plan, all; the others are ignored");
+        }
+    }
+    return topics;
+}
+
+}  // namespace
+
+bool parse_bytes(std::string_view text, std::uint64_t& bytes) {
+    const std::string copy(text);
+    const char* begin = copy.c_str();
+    if (*begin < '0' || *begin > '9') return false;  // strtod would take "inf", "nan", signs and spaces
+    char* end = nullptr;
+    const double amount = std::strtod(begin, &end);
+    while (*end == ' ') ++end;
+    double unit = 1;
+    const char* const letters = "KMGT";
+    if (const char* letter = *end ? std::strchr(letters, *end & ~0x20) : nullptr) {
+        const int power = static_cast<int>(letter - letters) + 1;
+        ++end;
+        const bool decimal = (*end == 'B' || *end == 'b');
+        unit = std::pow(decimal ? 1000.0 : 1024.0, power);
+        if (*end == 'i' || *end == 'I') {
+            ++end;
+            if (*end != 'B' && *end != 'b') return false;
+        }
+    }
+    if (*end == 'B' || *end == 'b') ++end;
+    const double value = amount * unit;
+    if (*end || !(value < 9e18)) return false;
+    bytes = static_cast<std::uint64_t>(std::llround(value));
+    return true;
+}
+
+Config parse_config(const char* (*look_up)(const char* name), std::vector<std::string>& problems) {
+    const Reader reader{look_up, problems};
+    Config config;
+    reader.flag("SWAPADVISOR", config.enabled);
+    read_memory(reader, config);
+    reader.size("SWAPADVISOR_HOST_MEMORY", config.host_memory_bytes);
+    reader.text("SWAPADVISOR_REPORT", config.report_path);
+    reader.text("SWAPADVISOR_TRACE", config.trace_path);
+    reader.text("SWAPADVISOR_PLAN", config.plan_path);
+    reader.flag("SWAPADVISOR_QUIET", config.quiet);
+    reader.flag("SWAPADVISOR_STRICT", config.strict);
+    reader.flag("SWAPADVISOR_SYNC_FREE", config.sync_free);
+    reader.text("SWAPADVISOR_PLANNER", config.planner);
+    config.plan_in_background = config.planner != "none";
+    reader.number("SWAPADVISOR_SECONDS", 0, 86400, config.plan_seconds);
+    double threads = config.plan_threads, seed = static_cast<double>(config.plan_seed);
+    reader.number("SWAPADVISOR_THREADS", 0, 4096, threads);
+    reader.number("SWAPADVISOR_SEED", 0, 9e15, seed);
+    config.plan_threads = static_cast<int>(threads);
+    config.plan_seed = static_cast<std::uint64_t>(seed);
+    config.log_topics = read_log_topics(reader);
+    return config;
+}
+
+const Config& config() {
+    // Never destroyed: hooks may run after static destructors.
+    static const Config& instance = *[] {
+        std::vector<std::string> problems;
+        auto* parsed = new Config(
+            parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems));
+        for (const std::string& problem : problems) {
+            // Not say(): it must not come back here.
+            std::fprintf(stderr, "swapadvisor: %s\n", problem.c_str());
+        }
+        return parsed;
+    }();
+    return instance;
+}
+
+}  // namespace swapadvisor

@@ -1,0 +1,64 @@
+// Ends of contexts, modules and streams: what the runtime holds in them has to go first.
+#include "interpose/op_call.h"
+
+namespace swapadvisor {
+
+namespace {
+
+/// The primary context of `device` if it is active, without making it so.
+CUcontext primary_context(CUdevice device) {
+    using GetState = CUresult(CUDAAPI*)(CUdevice, unsigned*, int*);
+    using Retain = CUresult(CUDAAPI*)(CUcontext*, CUdevice);
+    using Release = CUresult(CUDAAPI*)(CUdevice);
+    const auto get_state = reinterpret_cast<GetState>(real_symbol(managed_copy(), "cuDevicePrimaryCtxGetState"));
+    const auto retain = reinterpret_cast<Retain>(real_symbol(managed_copy(), "cuDevicePrimaryCtxRetain"));
+    const auto release = reinterpret_cast<Release>(real_symbol(managed_copy(), "cuDevicePrimaryCtxRelease_v2"));
+    unsigned flags = 0;
+    int active = 0;
+    CUcontext context = nullptr;
+    if (!get_state || !retain || !release || get_state(device, &flags, &active) != CUDA_SUCCESS || !active) return nullptr;
+    if (retain(&context, device) != CUDA_SUCCESS) return nullptr;
+    release(device);
+    return context;
+}
+
+template <class Call>
+CUresult end_context(Entry entry, CUcontext context, Call call) {
+    Runtime* runtime = context ? runtime_for(entry) : nullptr;
+    if (!runtime) return call();
+    runtime->context_going(context);
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS) runtime->context_gone(context);
+    return result;
+}
+
+}  // namespace
+
+CUresult hook_cuStreamDestroy(Entry entry, Fn_cuStreamDestroy real, CUstream stream) {
+    if (Runtime* runtime = stream ? runtime_for(entry) : nullptr) runtime->stream_destroyed(stream);
+    return real(stream);
+}
+
+CUresult hook_cuModuleUnload(Entry entry, Fn_cuModuleUnload real, CUmodule module) {
+    if (Runtime* runtime = module ? runtime_for(entry) : nullptr) runtime->function_unloaded(module);
+    return real(module);
+}
+
+CUresult hook_cuCtxDestroy(Entry entry, Fn_cuCtxDestroy real, CUcontext context) {
+    return end_context(entry, context, [&] { return real(context); });
+}
+
+CUresult hook_cuDevicePrimaryCtxReset(Entry entry, Fn_cuDevicePrimaryCtxReset real, CUdevice device) {
+    return end_context(entry, runtime_for(entry) ? primary_context(device) : nullptr, [&] { return real(device); });
+}
+
+/// A release ends the context only if it is the last: the runtime is told what happened.
+CUresult hook_cuDevicePrimaryCtxRelease(Entry entry, Fn_cuDevicePrimaryCtxRelease real, CUdevice device) {
+    Runtime* runtime = runtime_for(entry);
+    const CUcontext context = runtime ? primary_context(device) : nullptr;
+    const CUresult result = real(device);
+    if (context && result == CUDA_SUCCESS && !primary_context(device)) runtime->context_gone(context);
+    return result;
+}
+
+}  // namespace swapadvisor

@@ -1,0 +1,29 @@
+// The frame of every hook of an op: residency before the real call, the outcome after it.
+#pragma once
+
+#include "interpose/driver.h"
+
+namespace swapadvisor {
+
+/// `begin(runtime)` makes the OpToken, `call()` is the real call.
+template <class Begin, class Call>
+inline CUresult run_op(Entry entry, Begin begin, Call call) {
+    Runtime* runtime = runtime_for(entry);
+    if (!runtime) return call();
+    OpToken token = begin(*runtime);
+    if (token.fail) return *token.fail;
+    const CUresult result = call();
+    runtime->end_op(token, result);
+    return result;
+}
+
+/// For calls that the runtime either answers (`answer(runtime)` has a value) or leaves to the driver.
+template <class Answer, class Call>
+inline CUresult answer_or_forward(Entry entry, Answer answer, Call call) {
+    if (Runtime* runtime = runtime_for(entry)) {
+        if (const std::optional<CUresult> answered = answer(*runtime)) return *answered;
+    }
+    return call();
+}
+
+}  // namespace swapadvisor

@@ -1,0 +1,23 @@
+// The next dlsym and dlvsym behind our own, found without calling either: by reading the symbol tables of the objects
+// loaded after this one, as RTLD_NEXT would.
+#pragma once
+
+namespace swapadvisor {
+
+using DlsymFunction = void* (*)(void* handle, const char* name);
+using DlvsymFunction = void* (*)(void* handle, const char* name, const char* version);
+
+extern "C" {
+// Also read by dlsym.S. Null until ensure_real_dl() has run.
+extern DlsymFunction swapadvisor_real_dlsym;
+extern DlvsymFunction swapadvisor_real_dlvsym;
+}
+
+void find_real_dl();
+
+/// Idempotent, thread-safe, async-signal-safe apart from the loader's own lock; works before any constructor.
+inline void ensure_real_dl() {
+    if (!__atomic_load_n(&swapadvisor_real_dlvsym, __ATOMIC_ACQUIRE)) find_real_dl();
+}
+
+}  // namespace swapadvisor

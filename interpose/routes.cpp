@@ -1,0 +1,148 @@
+// The three ways to the driver: dlsym and dlvsym (behind dlsym.S), and cuGetProcAddress. The exported symbols need none.
+#include "interpose/routes.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpose/config.h"
+#include "interpose/driver.h"
+#include "interpose/log.h"
+#include "interpose/real_dl.h"
+
+namespace swapadvisor {
+
+namespace {
+
+constexpr EntryPoint kEntryPoints[] = {
+#include "interpose/generated/entries.inc"
+};
+
+std::uintptr_t own_base() {
+    static const std::uintptr_t base = [] {
+        Dl_info info;
+        return dladdr(reinterpret_cast<const void*>(&own_base), &info) ? reinterpret_cast<std::uintptr_t>(info.dli_fbase)
+                                                                      : 0;
+    }();
+    return base;
+}
+
+const char* object_name(const void* address) {
+    Dl_info info;
+    return address && dladdr(address, &info) && info.dli_fname ? info.dli_fname : "?";
+}
+
+/// Name -> hash, to say something once per name.
+std::uint64_t name_key(const char* name) {
+    std::uint64_t hash = 1469598103934665603ull;
+    for (; *name; ++name) hash = (hash ^ static_cast<unsigned char>(*name)) * 1099511628211ull;
+    return hash;
+}
+
+}  // namespace
+
+EntryRange entry_points(const char* name) {
+    const auto* end = kEntryPoints + std::size(kEntryPoints);
+    const auto* first = std::lower_bound(kEntryPoints, end, name, [](const EntryPoint& entry, const char* wanted) {
+        return std::strcmp(entry.name, wanted) < 0;
+    });
+    const auto* last = first;
+    while (last != end && std::strcmp(last->name, name) == 0) ++last;
+    return {first, last};
+}
+
+const EntryPoint* choose_entry_point(EntryRange range, int version, std::uint64_t flags) {
+    const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+    const EntryPoint* plain = nullptr;
+    const EntryPoint* twin = nullptr;
+    for (const EntryPoint* entry = range.begin; entry != range.end; ++entry) {
+        if (entry->first_version > version) continue;
+        (entry->variant == Variant::plain ? plain : twin) = entry;  // sorted by version: the newest stays
+    }
+    return per_thread && twin ? twin : plain;
+}
+
+void* route_proc_address(unsigned copy, const char* name, int version, std::uint64_t flags, void* real) {
+    const EntryRange range = entry_points(name);
+    if (range.begin == range.end) {
+        if (*name && first_time(name_key(name))) {
+            say("%s: not known to this build (newer driver?), passed through", name);
+        }
+        return real;
+    }
+    if (std::none_of(range.begin, range.end, [](const EntryPoint& entry) { return entry.slot >= 0; })) return real;
+
+    // By identity: which of the exported symbols is it? Aliased symbols are told apart by what was asked.
+    void* const user = reinterpret_cast<void*>(static_cast<std::uintptr_t>(copy));
+    const EntryPoint* wanted = choose_entry_point(range, version, flags);
+    const EntryPoint* same = nullptr;
+    for (const EntryPoint* entry = range.begin; entry != range.end; ++entry) {
+        if (real_symbol(user, entry->symbol) != real) continue;
+        if (!same || entry == wanted) same = entry;
+    }
+    if (!same && version > CUDA_VERSION) {
+        // An ABI that is newer than the header has another address than the newest that the header knows.
+        void* newest_known = nullptr;
+        CUresult result = CUDA_ERROR_NOT_FOUND;
+        if (void* ask = real_symbol(user, "cuGetProcAddress_v2")) {
+            result = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*)>(
+                ask)(name, &newest_known, CUDA_VERSION, flags, nullptr);
+        } else if (void* ask_v1 = real_symbol(user, "cuGetProcAddress")) {
+            result = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t)>(ask_v1)(name, &newest_known,
+                                                                                                CUDA_VERSION, flags);
+        }
+        if (result != CUDA_SUCCESS || newest_known != real) wanted = nullptr;
+    }
+    if (!same) same = wanted;
+    if (!same) {
+        if (first_time(name_key(name) + static_cast<std::uint64_t>(version))) {
+            say("%s (version %d): an ABI that this build does not know, passed through", name, version);
+        }
+        return real;
+    }
+    return same->slot >= 0 ? kHookFunctions[copy][same->slot] : real;
+}
+
+void log_route(const char* route, const char* name, const void* caller, bool hooked) {
+    say("route %s %s: %s, asked by %s", route, name, hooked ? "hooked" : "passed through", object_name(caller));
+}
+
+/// Called from dlsym.S. Sets *answered if the result is the answer; otherwise the real function is entered by a jump.
+extern "C" void* swapadvisor_route(void* handle, const char* name, const char* version, void* caller, int* answered) {
+    ensure_real_dl();
+    if (!name || name[0] != 'c' || name[1] != 'u') return nullptr;
+    const int slot = hooked_slot(name);
+    if (slot < 0) {
+        if (logging(LogTopic::routes) && entry_points(name).begin != entry_points(name).end) {
+            log_route("dlsym", name, caller, false);
+        }
+        return nullptr;
+    }
+    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) {
+        // Our exported hook is found like the driver's own symbol would be, but must not be where there is no driver.
+        if (loaded_driver_has(name)) return nullptr;
+        void* next = version ? swapadvisor_real_dlvsym(RTLD_NEXT, name, version) : swapadvisor_real_dlsym(RTLD_NEXT, name);
+        if (next) return nullptr;
+        *answered = 1;
+        return nullptr;
+    }
+    void* found = version ? swapadvisor_real_dlvsym(handle, name, version) : swapadvisor_real_dlsym(handle, name);
+    *answered = 1;
+    if (!found) return nullptr;
+    Dl_info at, from;
+    if (!dladdr(found, &at)) return found;
+    if (reinterpret_cast<std::uintptr_t>(at.dli_fbase) == own_base()) {
+        // Found through the global scope (a handle of the main program).
+        if (loaded_driver_has(name)) return found;
+        void* next = swapadvisor_real_dlsym(RTLD_NEXT, name);  // sets the program's error if there is none
+        return next ? found : nullptr;
+    }
+    if (dladdr(caller, &from) && (from.dli_fbase == at.dli_fbase || inside_driver(caller))) return found;
+    const int copy = driver_copy_at(found, handle);
+    if (copy < 0) return found;
+    if (logging(LogTopic::routes)) log_route(version ? "dlvsym" : "dlsym", name, caller, true);
+    return kHookFunctions[copy][slot];
+}
+
+}  // namespace swapadvisor

@@ -1,0 +1,36 @@
+// What is known of every entry point of the header, and the log of who asked for what.
+#pragma once
+
+#include <cstdint>
+
+namespace swapadvisor {
+
+enum class Variant : std::uint8_t { plain, per_thread };
+
+/// One ABI of one call. Sorted by name, variant, first version.
+struct EntryPoint {
+    const char* name;    ///< as asked of cuGetProcAddress
+    Variant variant;     ///< per_thread: the _ptds or _ptsz twin
+    int first_version;   ///< driver version that brought this ABI, as 1000 * major + 10 * minor
+    const char* symbol;  ///< as exported
+    int slot;            ///< of its hook, or -1
+};
+
+struct EntryRange {
+    const EntryPoint* begin;
+    const EntryPoint* end;
+};
+
+/// All ABIs of `name`; empty if the header does not know it.
+EntryRange entry_points(const char* name);
+
+/// The ABI that a driver answers `name` with, when asked for `version` with `flags`; null: none.
+const EntryPoint* choose_entry_point(EntryRange range, int version, std::uint64_t flags);
+
+/// What cuGetProcAddress of driver `copy` is to answer where the driver answered `real`.
+void* route_proc_address(unsigned copy, const char* name, int version, std::uint64_t flags, void* real);
+
+/// Logs under SWAPADVISOR_LOG=routes. `caller`: an address in the object that asked.
+void log_route(const char* route, const char* name, const void* caller, bool hooked);
+
+}  // namespace swapadvisor
