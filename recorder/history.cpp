@@ -1,0 +1,171 @@
+#include "recorder/history.h"
+
+#include "recorder/signature.h"
+
+namespace swapadvisor {
+namespace {
+
+// Polynomial hash modulo the Mersenne prime 2^61 - 1.
+constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
+constexpr std::uint64_t kBase = 0x0D1B54A32D192ED0ull % kPrime;
+
+std::uint64_t mod_multiply(std::uint64_t a, std::uint64_t b) {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    std::uint64_t sum =
+        (static_cast<std::uint64_t>(product) & kPrime) + static_cast<std::uint64_t>(product >> 61);
+    if (sum >= kPrime) sum -= kPrime;
+    return sum;
+}
+
+std::uint64_t mod_add(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t sum = a + b;
+    return sum >= kPrime ? sum - kPrime : sum;
+}
+
+}  // namespace
+
+History::History(std::size_t max_ops) : ops(max_ops), events(max_ops * 4), touches(max_ops * 8) {
+    powers_.push_back(1);
+}
+
+BufferSlot History::take_slot() {
+    if (dead_first_ < dead_.size() && buffers[dead_[dead_first_]].death_event < events.first()) {
+        const BufferSlot slot = dead_[dead_first_++];
+        if (dead_first_ > 1024 && dead_first_ * 2 > dead_.size()) {
+            dead_.erase(dead_.begin(), dead_.begin() + static_cast<std::ptrdiff_t>(dead_first_));
+            dead_first_ = 0;
+        }
+        buffers[slot] = {};
+        return slot;
+    }
+    buffers.emplace_back();
+    return static_cast<BufferSlot>(buffers.size() - 1);
+}
+
+void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site) {
+    if (slot_by_id_.count(id)) release(id);  // a lost release: the newer allocation is the truth
+    const BufferSlot slot = take_slot();
+    BufferHistory& buffer = buffers[slot];
+    buffer.id = id;
+    buffer.bytes = bytes;
+    buffer.site = site;
+    buffer.birth_event = events.end();
+    buffer.birth_op = ops.end();
+    buffer.small = small;
+    buffer.place = places_[small]++;
+    slot_by_id_.emplace(id, slot);
+    if (!small) live_bytes_ += bytes;
+    events.push({EventKind::allocate, slot, 0});
+}
+
+void History::release(BufferId id) {
+    const auto found = slot_by_id_.find(id);
+    if (found == slot_by_id_.end()) return;
+    const BufferSlot slot = found->second;
+    slot_by_id_.erase(found);
+    BufferHistory& buffer = buffers[slot];
+    buffer.death_event = events.end();
+    if (!buffer.small) live_bytes_ -= buffer.bytes;
+    dead_.push_back(slot);
+    events.push({EventKind::release, slot, 0});
+}
+
+void History::escaped(BufferId id) {
+    const auto found = slot_by_id_.find(id);
+    if (found != slot_by_id_.end()) buffers[found->second].escaped = true;
+}
+
+BufferSlot History::slot_of(BufferId id) {
+    const auto found = slot_by_id_.find(id);
+    if (found != slot_by_id_.end()) return found->second;
+    // Never announced: takes part as something small that was always there.
+    const BufferSlot slot = take_slot();
+    buffers[slot].id = id;
+    buffers[slot].small = true;
+    slot_by_id_.emplace(id, slot);
+    return slot;
+}
+
+std::uint64_t History::op(const OpView& op) {
+    OpHistory record;
+    record.touch_begin = touches.end();
+    record.touch_count = op.touch_count;
+    for (std::uint32_t i = 0; i < op.touch_count; ++i)
+        touches.push({slot_of(op.touches[i].buffer), op.touches[i].access});
+    std::uint32_t next = 0;
+    record.key = match_key(op, [&](BufferId) {
+        const BufferHistory& buffer = buffers[touches[record.touch_begin + next++].slot];
+        return BufferShape{buffer.bytes, buffer.small};
+    });
+    record.live_bytes = live_bytes_;
+    record.token = mix(record.key, static_cast<std::uint64_t>(live_bytes_));
+    record.function = op.function;
+    record.kind = op.kind;
+    record.geometry = op.geometry;
+    record.stream = op.stream;
+    record.large_places = places_[0];
+    record.event = events.end();
+    const std::uint64_t seq = ops.end();
+    const std::uint64_t before = seq > ops.first() ? ops[seq - 1].prefix_hash : 0;
+    record.prefix_hash = mod_add(mod_multiply(before, kBase), record.token % kPrime);
+    events.push({EventKind::op, 0, seq});
+    ops.push(record);
+    return seq;
+}
+
+void History::op_duration(std::uint64_t seq, std::int64_t ns) {
+    if (ops.has(seq)) ops[seq].duration_ns = std::max<std::int64_t>(ns, 1);
+}
+
+std::uint64_t History::oldest_op() const {
+    std::uint64_t low = ops.first(), high = ops.end();
+    while (low < high) {
+        const std::uint64_t middle = low + (high - low) / 2;
+        const bool whole = ops[middle].touch_begin >= touches.first() && ops[middle].event >= events.first();
+        if (whole)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+std::uint64_t History::range_hash(std::uint64_t last, std::uint64_t length) const {
+    const std::uint64_t start = last + 1 - length;
+    if (start == 0) return ops[last].prefix_hash;
+    const std::uint64_t before = mod_multiply(ops[start - 1].prefix_hash, powers_[length]);
+    return mod_add(ops[last].prefix_hash, kPrime - before);
+}
+
+bool History::tokens_repeat(std::uint64_t last, std::uint64_t lag, std::uint64_t length) const {
+    // The op before the earlier range must be here too, unless that range starts the program.
+    if (length == 0 || last + 1 < lag + length) return false;
+    const std::uint64_t start = last + 1 - lag - length;
+    if (start != 0 && start <= ops.first()) return false;
+    auto& powers = const_cast<std::vector<std::uint64_t>&>(powers_);
+    while (powers.size() <= length) powers.push_back(mod_multiply(powers.back(), kBase));
+    return range_hash(last, length) == range_hash(last - lag, length);
+}
+
+bool History::same_place(std::uint64_t i, std::uint64_t lag) const {
+    const OpHistory& now = ops[i];
+    const OpHistory& then = ops[i - lag];
+    if (now.token != then.token || now.touch_count != then.touch_count) return false;
+    for (std::uint32_t t = 0; t < now.touch_count; ++t) {
+        const BufferSlot a_slot = touches[now.touch_begin + t].slot;
+        const BufferSlot b_slot = touches[then.touch_begin + t].slot;
+        if (a_slot == b_slot) continue;
+        const BufferHistory& a = buffers[a_slot];
+        const BufferHistory& b = buffers[b_slot];
+        if (a.small && b.small) continue;
+        if (a.small != b.small || a.bytes != b.bytes) return false;
+        // Born at the same distance, counted in allocations, and recently: else equal distances are a
+        // coincidence of loops over layers.
+        if (now.large_places - a.place != then.large_places - b.place) return false;
+        if (a.birth_op + 2 * lag < i) return false;
+    }
+    return true;
+}
+
+}  // namespace swapadvisor

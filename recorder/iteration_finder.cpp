@@ -1,0 +1,339 @@
+#include "recorder/iteration_finder.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "recorder/signature.h"
+
+namespace swapadvisor {
+namespace {
+
+constexpr std::uint64_t kWindow = 4;        // ops that propose a period together
+constexpr std::size_t kPlaces = 1 << 16;    // entries of each place table
+constexpr std::uint64_t kShortPeriod = 64;  // shorter ones must be seen three times, longer ones twice
+constexpr std::uint64_t kShortestRun = 16;
+constexpr std::uint64_t kMaxMultiple =
+    4;  // buffers that take turns: the period is a multiple of the token period
+constexpr std::size_t kMaxSections = 8;  // marked sections that may form one iteration together
+constexpr std::size_t kKnownPeriods = 16;
+
+std::uint64_t run_needed(std::uint64_t period) {
+    return period >= kShortPeriod ? period : std::max(2 * period, kShortestRun);
+}
+
+}  // namespace
+
+IterationFinder::IterationFinder(std::size_t max_ops)
+    : history_(max_ops), max_period_(max_ops / 2), last_place_(kPlaces), first_place_(kPlaces) {}
+
+std::uint64_t IterationFinder::op(const OpView& view) {
+    const std::uint64_t i = history_.op(view);
+    note_first_seen(i);
+    const std::uint64_t before = previous_same_window(i);
+    if (mark_count_ >= 2) return i;
+    if (lock_.period != 0) {
+        const bool here = i >= lock_.period + history_.oldest_op();
+        if (here && history_.same_place(i, lock_.period)) {
+            ++lock_.run;
+            if (!lock_.delivered)
+                consider_delivery();
+            else if (lock_.run % lock_.period == 0)
+                ++instances_;
+            return i;
+        }
+        lock_ = {};
+    }
+    if (before != kNever) try_periods(i, i - before);
+    return i;
+}
+
+// --- places
+// -----------------------------------------------------------------------------------------------------------
+
+std::uint64_t IterationFinder::previous_same_window(std::uint64_t i) {
+    if (i + 1 < kWindow) return kNever;
+    std::uint64_t window = 0;
+    for (std::uint64_t j = i + 1 - kWindow; j <= i; ++j) window = mix(window, history_.ops[j].token);
+    Place& place = last_place_[window & (kPlaces - 1)];
+    const std::uint64_t before = place.window == window ? place.op : kNever;
+    place = {window, i};
+    return before;
+}
+
+void IterationFinder::note_first_seen(std::uint64_t i) {
+    if (i + 1 < kWindow || first_place_used_ * 4 > kPlaces * 3) return;
+    std::uint64_t window = 0;
+    for (std::uint64_t j = i + 1 - kWindow; j <= i; ++j) window = mix(window, history_.ops[j].key);
+    for (std::size_t slot = window & (kPlaces - 1);; slot = (slot + 1) & (kPlaces - 1)) {
+        Place& place = first_place_[slot];
+        if (place.op == kNever) {
+            place = {window, i + 1 - kWindow};
+            ++first_place_used_;
+            return;
+        }
+        if (place.window == window) return;
+    }
+}
+
+std::uint64_t IterationFinder::first_seen(std::uint64_t i) const {
+    std::uint64_t window = 0;
+    for (std::uint64_t j = i; j < i + kWindow; ++j) {
+        if (j >= history_.op_count()) return i;
+        window = mix(window, history_.ops[j].key);
+    }
+    for (std::size_t slot = window & (kPlaces - 1);; slot = (slot + 1) & (kPlaces - 1)) {
+        const Place& place = first_place_[slot];
+        if (place.op == kNever) return i;
+        if (place.window == window) return place.op;
+    }
+}
+
+// --- periods
+// ----------------------------------------------------------------------------------------------------------
+
+bool IterationFinder::recently_refused(std::uint64_t period, std::uint64_t i) const {
+    return std::any_of(refusals_.begin(), refusals_.end(),
+                       [&](const Refusal& r) { return r.period == period && i < r.until; });
+}
+
+void IterationFinder::refuse(std::uint64_t period, std::uint64_t until) {
+    for (Refusal& r : refusals_)
+        if (r.period == period) {
+            r.until = until;
+            return;
+        }
+    refusals_[next_refusal_++ % refusals_.size()] = {period, until};
+}
+
+bool IterationFinder::whole_period_matches(std::uint64_t i, std::uint64_t period) const {
+    for (std::uint64_t j = i + 1 - period; j <= i; ++j)
+        if (!history_.same_place(j, period)) return false;
+    return true;
+}
+
+bool IterationFinder::try_periods(std::uint64_t i, std::uint64_t distance) {
+    for (std::uint64_t period = distance; period <= distance * kMaxMultiple; period += distance) {
+        if (period > max_period_ || i + 1 < 2 * period) return false;
+        if (recently_refused(period, i) || !history_.tokens_repeat(i, period, period)) continue;
+        if (i + 1 - 2 * period < history_.oldest_op()) return false;
+        // A refusal is not looked at again for half a period, which keeps the cost per op constant.
+        if (!whole_period_matches(i, period)) {
+            refuse(period, i + 1 + period / 2);
+            continue;
+        }
+        if (!belongs_together(i, period)) {
+            refuse(period, i + 1 + period / 2);
+            continue;
+        }
+        const Window window =
+            choose_window(history_, i, period, [this](std::uint64_t op) { return first_seen(op); });
+        auto iteration = build_iteration(history_, window);
+        if (!iteration) {
+            refuse(period, i + 1 + period / 2);
+            continue;
+        }
+        // What was seen of this very loop before counts too: two steps between evaluations, again and again.
+        const std::uint64_t seen = remember_period(period, iteration->signature);
+        const std::uint64_t needed = run_needed(period);
+        lock_ = {period, period, false, needed > seen ? needed - seen : 0, std::move(iteration)};
+        consider_delivery();
+        return true;
+    }
+    return false;
+}
+
+std::uint64_t IterationFinder::remember_period(std::uint64_t period, std::uint64_t signature) {
+    Known entry{period, signature, 0};
+    const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) {
+        return k.period == period && k.signature == signature;
+    });
+    if (known != known_.end()) {
+        entry = *known;
+        known_.erase(known);
+    }
+    const std::uint64_t seen = entry.seen;
+    entry.seen += period;
+    known_.push_back(entry);
+    if (known_.size() > kKnownPeriods) known_.erase(known_.begin());
+    return seen;
+}
+
+// Is the period that ends at `i` one iteration, or instances of a known one with something else in between?
+bool IterationFinder::belongs_together(std::uint64_t i, std::uint64_t period) const {
+    const std::uint64_t begin = i + 1 - period;
+    for (const Known& known : known_) {
+        const std::uint64_t inner = known.period;
+        if (inner * 2 > period) continue;
+        std::vector<bool> covered(period, false);
+        std::uint64_t run = 0;
+        bool any = false;
+        // Starts early, in the period before: the loop is cyclic, and a run may lie across the window's
+        // start.
+        for (std::uint64_t j = begin - inner; j <= i; ++j) {
+            run = history_.same_place(j, inner) ? run + 1 : 0;
+            if (run < inner) continue;
+            any = true;
+            if (run == inner) {
+                for (std::uint64_t k = j + 1 - 2 * inner; k <= j; ++k)
+                    covered[(k + period - begin) % period] = true;
+            }
+            covered[(j + period - begin) % period] = true;
+        }
+        if (!any) continue;
+        if (std::all_of(covered.begin(), covered.end(), [](bool c) { return c; })) return false;
+        if (!extra_belongs(i, period, covered)) return false;
+    }
+    return true;
+}
+
+// What the longer period adds to the instances of the known one: does it belong to the step (an optimiser
+// update, the other network's turn), or is it a pass of its own (evaluation, a short last batch)?
+bool IterationFinder::extra_belongs(std::uint64_t i, std::uint64_t period,
+                                    const std::vector<bool>& inner) const {
+    const std::uint64_t begin = i + 1 - period;
+    const std::uint64_t first_event = history_.ops[begin].event;
+    std::unordered_set<std::uint64_t> keys, functions;
+    std::unordered_set<BufferSlot> state, own_state, updated;
+    std::int64_t state_bytes = 0, updated_bytes = 0, input_bytes = 0;
+    const auto for_state = [&](const OpHistory& op, auto&& body) {
+        for (std::uint32_t t = 0; t < op.touch_count; ++t) {
+            const BufferSlot slot = history_.touches[op.touch_begin + t].slot;
+            const BufferHistory& b = history_.buffers[slot];
+            if (!b.small && b.birth_event < first_event && b.death_event == kNever) body(slot, b);
+        }
+    };
+    const auto copied = [&](const OpHistory& op) {
+        return op.kind == OpKind::memcpy_h2d
+                   ? std::int64_t{op.geometry[0]} + (std::int64_t{op.geometry[1]} << 32)
+                   : 0;
+    };
+    for (std::uint64_t j = 0; j < period; ++j) {
+        if (!inner[j]) continue;
+        const OpHistory& op = history_.ops[begin + j];
+        keys.insert(op.key);
+        if (op.kind == OpKind::kernel) functions.insert(op.function);
+        input_bytes = std::max(input_bytes, copied(op));
+        for_state(op, [&](BufferSlot slot, const BufferHistory& b) {
+            if (state.insert(slot).second) state_bytes += b.bytes;
+        });
+    }
+    std::size_t on_state = 0, on_own_state = 0;
+    bool brings_input = false;
+    for (std::uint64_t j = 0; j < period; ++j) {
+        if (inner[j]) continue;
+        const OpHistory& op = history_.ops[begin + j];
+        const bool new_key = !keys.count(op.key);
+        const bool own_function = op.kind == OpKind::kernel && !functions.count(op.function);
+        bool any = false, own = false;
+        for_state(op, [&](BufferSlot slot, const BufferHistory& b) {
+            any = true;
+            if (!state.count(slot)) {
+                own = true;
+                own_state.insert(slot);
+            } else if (own_function && updated.insert(slot).second) {
+                updated_bytes += b.bytes;
+            }
+        });
+        if (!new_key && !own)
+            continue;  // what the inner instances do too: a first micro-step that makes its gradients
+        on_state += any;
+        on_own_state += own;
+        if (copied(op) > 0 && copied(op) >= input_bytes / 4) brings_input = true;
+    }
+    // Another network or the optimiser's state: many buffers, not just a resident test set.
+    const bool has_own_state =
+        own_state.size() >= std::max<std::size_t>(3, state.size() / 4) && 2 * on_own_state >= on_state;
+    const bool updates_state = 2 * updated_bytes >= state_bytes && updated_bytes > 0;
+    return has_own_state || (updates_state && !brings_input);
+}
+
+// --- delivery
+// ---------------------------------------------------------------------------------------------------------
+
+void IterationFinder::consider_delivery() {
+    if (lock_.run < lock_.next_try) return;
+    const Iteration& found = *lock_.iteration;
+    if (steady_ && found.signature != steady_->signature) {
+        const bool inner =
+            std::find(inner_periods_.begin(), inner_periods_.end(), lock_.period) != inner_periods_.end();
+        const bool weightier = !inner && found.peak_live_bytes >= steady_->peak_live_bytes;
+        // Something lighter than the loop in force (evaluation, one phase of it): only if it goes on for
+        // long.
+        const std::uint64_t lasting = std::max(8 * lock_.period, 2 * steady_period_);
+        if (!weightier && lock_.run < lasting) {
+            lock_.next_try = lasting;
+            return;
+        }
+    }
+    deliver();
+}
+
+void IterationFinder::deliver() {
+    if (!steady_ || steady_->signature != lock_.iteration->signature) {
+        std::vector<std::uint64_t> inner;
+        for (const Known& known : known_)
+            if (known.period < lock_.period) inner.push_back(known.period);
+        inner_periods_ = std::move(inner);
+    }
+    const std::uint64_t next = history_.op_count();
+    Iteration& iteration = *lock_.iteration;
+    const std::uint64_t whole = (next - iteration.first_seq) / lock_.period;
+    if (whole > 1) iteration.first_seq += (whole - 1) * lock_.period;
+    fill_durations(history_, iteration);
+    steady_ = lock_.iteration;
+    steady_period_ = lock_.period;
+    lock_.delivered = true;
+    instances_ = lock_.run / lock_.period + 1;
+    ++version_;
+}
+
+std::shared_ptr<const Iteration> IterationFinder::with_durations() const {
+    if (!steady_) return nullptr;
+    auto copy = std::make_shared<Iteration>(*steady_);
+    fill_durations(history_, *copy);
+    return copy;
+}
+
+// --- marks
+// ------------------------------------------------------------------------------------------------------------
+
+void IterationFinder::mark() {
+    const Mark now{history_.op_count(), history_.events.end()};
+    ++mark_count_;
+    if (!marks_.empty() && marks_.back().op == now.op) return;  // an empty section
+    marks_.push_back(now);
+    if (marks_.size() > 2 * kMaxSections + 1) marks_.erase(marks_.begin());
+    if (mark_count_ == 2) lock_ = {};
+    for (std::size_t sections = 1; sections <= kMaxSections && 2 * sections < marks_.size(); ++sections)
+        if (try_marked(sections)) return;
+    lock_ = {};
+}
+
+// Do the last `sections` sections repeat the ones before them?
+bool IterationFinder::try_marked(std::size_t sections) {
+    const Mark& end = marks_.back();
+    const Mark& middle = marks_[marks_.size() - 1 - sections];
+    const Mark& begin = marks_[marks_.size() - 1 - 2 * sections];
+    const std::uint64_t period = end.op - middle.op;
+    if (middle.op - begin.op != period || begin.op < history_.oldest_op() ||
+        begin.event < history_.events.first())
+        return false;
+    const std::uint64_t last = end.op - 1;
+    if (!history_.tokens_repeat(last, period, period)) return false;
+    if (lock_.period == period && lock_.delivered) {
+        if ((end.op - steady_->first_seq) % period == 0) {
+            lock_.run += period;
+            ++instances_;
+        }
+        return true;
+    }
+    if (!whole_period_matches(last, period)) return false;
+    auto iteration = build_iteration(history_, {middle.op, end.op, middle.event, end.event});
+    if (!iteration) return false;
+    iteration->marked = true;
+    lock_ = {period, period, false, 0, std::move(iteration)};
+    deliver();
+    return true;
+}
+
+}  // namespace swapadvisor
