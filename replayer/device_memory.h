@@ -1,0 +1,54 @@
+// Physical device memory of one context: handles ("slots") within a budget, mapped at address ranges.
+//
+// Driver rules kept here: sizes are whole pages, a mapping covers a whole handle, access is set after mapping, and
+// nothing is unmapped before its last use is done (the caller waits, map and unmap order nothing).
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replayer/driver_api.h"
+#include "replayer/marks.h"
+
+namespace swapadvisor {
+
+struct Buffer;
+
+/// One physical handle. `guard`: what must be done before its bytes may be overwritten by a new holder.
+struct Slot {
+    CUmemGenericAllocationHandle handle = 0;
+    std::uint64_t pages = 0;
+    Buffer* holder = nullptr;
+    MarkSet guard;
+};
+
+class DeviceMemory {
+  public:
+    DeviceMemory(const DriverApi& api, CUdevice device, std::uint64_t page_bytes, std::uint64_t limit_pages)
+        : api_(api), device_(device), page_bytes_(page_bytes), limit_pages_(limit_pages) {}
+
+    /// CUDA_ERROR_OUT_OF_MEMORY if it would pass the limit or the device has no more.
+    CUresult create(std::uint64_t pages, Slot& slot);
+    void release(Slot& slot);
+    CUresult map(CUdeviceptr address, const Slot& slot);
+    CUresult unmap(CUdeviceptr address, std::uint64_t pages);
+
+    std::uint64_t used_pages() const { return used_pages_; }
+    std::uint64_t limit_pages() const { return limit_pages_; }
+    std::uint64_t free_pages() const { return used_pages_ < limit_pages_ ? limit_pages_ - used_pages_ : 0; }
+    /// The device turned out to have less than promised (another process took it).
+    void lower_limit() { limit_pages_ = used_pages_; }
+    std::uint64_t page_bytes() const { return page_bytes_; }
+    std::uint64_t mapping_calls() const { return mapping_calls_; }
+
+  private:
+    const DriverApi& api_;
+    CUdevice device_;
+    std::uint64_t page_bytes_;
+    std::uint64_t limit_pages_;
+    std::uint64_t used_pages_ = 0;
+    std::uint64_t mapping_calls_ = 0;
+};
+
+}  // namespace swapadvisor

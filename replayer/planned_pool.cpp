@@ -1,0 +1,274 @@
+#include "replayer/planned_pool.h"
+
+#include <algorithm>
+
+#include "replayer/residency.h"
+
+namespace swapadvisor {
+
+std::unique_ptr<PlannedPool> PlannedPool::create(Residency& residency, std::vector<PoolTensor> tensors,
+                                                 std::int32_t chunks, std::uint64_t chunk_pages, CUresult& result,
+                                                 std::string& error) {
+    std::unique_ptr<PlannedPool> pool(new PlannedPool(residency));
+    ContextScope scope(residency.api(), residency.context());
+    result = pool->build(tensors, chunks, chunk_pages, error);
+    if (result != CUDA_SUCCESS) {
+        pool->dissolve();
+        return nullptr;
+    }
+    return pool;
+}
+
+CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunks, std::uint64_t chunk_pages,
+                            std::string& error) {
+    if (chunks < 0 || chunk_pages == 0) {
+        error = "a plan without a pool";
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    // Where a handle must begin: chunk 0, and both ends of every range of every placement (without what a tensor does
+    // not need: a tail beyond its last page would not fit its address range).
+    const std::uint64_t page = residency_.addresses().page_bytes();
+    const std::uint64_t chunk_bytes = chunk_pages * page;
+    std::vector<bool> cut(static_cast<std::size_t>(chunks) + 1, false);
+    std::vector<bool> used(static_cast<std::size_t>(chunks) + 1, false);
+    for (PoolTensor& tensor : tensors) {
+        if (tensor.at.empty()) continue;
+        std::uint64_t needed = (tensor.bytes + chunk_bytes - 1) / chunk_bytes;
+        std::vector<bool> own(static_cast<std::size_t>(chunks), false);
+        planner::Placement at;
+        for (planner::ChunkRange range : tensor.at) {
+            if (range.first < 0 || range.count <= 0 || range.count > chunks || range.first > chunks - range.count) {
+                error = "a placement outside of the pool";
+                return CUDA_ERROR_INVALID_VALUE;
+            }
+            range.count = static_cast<std::int32_t>(std::min<std::uint64_t>(needed, static_cast<std::uint64_t>(range.count)));
+            if (range.count == 0) break;
+            needed -= static_cast<std::uint64_t>(range.count);
+            for (std::int32_t c = range.first; c < range.first + range.count; ++c) {
+                if (own[static_cast<std::size_t>(c)]) {
+                    error = "a placement that names a chunk twice";
+                    return CUDA_ERROR_INVALID_VALUE;
+                }
+                own[static_cast<std::size_t>(c)] = used[static_cast<std::size_t>(c)] = true;
+            }
+            cut[static_cast<std::size_t>(range.first)] = true;
+            cut[static_cast<std::size_t>(range.first + range.count)] = true;
+            at.push_back(range);
+        }
+        if (needed != 0) {
+            error = "a placement smaller than its tensor";
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        tensor.at = std::move(at);
+    }
+    // Chunks that no placement names get no memory.
+    std::vector<std::uint32_t> atom_at(static_cast<std::size_t>(chunks), ~0u);
+    for (std::int32_t first = 0; first < chunks;) {
+        const auto i = static_cast<std::size_t>(first);
+        std::int32_t end = first + 1;
+        while (end < chunks && !cut[static_cast<std::size_t>(end)] && used[static_cast<std::size_t>(end)] == used[i]) ++end;
+        if (used[i]) {
+            atom_at[i] = static_cast<std::uint32_t>(atoms_.size());
+            Slot slot;
+            CUresult result =
+                residency_.memory().create(static_cast<std::uint64_t>(end - first) * chunk_pages, slot);
+            if (result != CUDA_SUCCESS) {
+                error = "the device has no room for the plan's pool";
+                return result;
+            }
+            atoms_.push_back(slot);
+        }
+        first = end;
+    }
+    bindings_.resize(tensors.size());
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        PoolTensor& tensor = tensors[t];
+        Binding& binding = bindings_[t];
+        binding.bytes = tensor.bytes;
+        if (tensor.at.empty()) continue;
+        std::uint64_t pages = 0;
+        for (const planner::ChunkRange& range : tensor.at)
+            for (std::int32_t c = range.first; c < range.first + range.count;) {
+                const std::uint32_t atom = atom_at[static_cast<std::size_t>(c)];
+                binding.atoms.push_back(atom);
+                pages += atoms_[atom].pages;
+                c += static_cast<std::int32_t>(atoms_[atom].pages / chunk_pages);
+            }
+        if (tensor.buffer != nullptr) {
+            if (tensor.buffer->pages() < pages || tensor.buffer->backed) {
+                error = "a live buffer that does not match its tensor";
+                return CUDA_ERROR_INVALID_VALUE;
+            }
+            binding.range = tensor.buffer->range;
+        } else if (CUresult result = residency_.addresses().take(pages, binding.range); result != CUDA_SUCCESS) {
+            error = "no addresses are left for the plan's tensors";
+            return result;
+        }
+        if (CUresult result = map(binding); result != CUDA_SUCCESS) {
+            error = "mapping the plan's pool failed";
+            if (tensor.buffer != nullptr) binding.range = {};
+            return result;
+        }
+        if (tensor.buffer != nullptr) {
+            binding.buffer = tensor.buffer;
+            binding.host = tensor.buffer->host;
+            tensor.buffer->tensor = static_cast<std::int32_t>(t);
+        }
+        if (tensor.copies && !binding.host) {
+            binding.host = residency_.host().take(tensor.bytes);
+            if (!binding.host) {
+                error = "pinned host memory ran out";
+                return CUDA_ERROR_OUT_OF_MEMORY;
+            }
+            if (binding.buffer != nullptr) binding.buffer->host = binding.host;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+PlannedPool::~PlannedPool() = default;
+
+CUresult PlannedPool::map(Binding& binding) {
+    CUdeviceptr address = binding.range.address;
+    for (std::size_t i = 0; i < binding.atoms.size(); ++i) {
+        const Slot& atom = atoms_[binding.atoms[i]];
+        if (CUresult result = residency_.memory().map(address, atom); result != CUDA_SUCCESS) {
+            address = binding.range.address;
+            for (std::size_t j = 0; j < i; ++j) {
+                residency_.memory().unmap(address, atoms_[binding.atoms[j]].pages);
+                address += atoms_[binding.atoms[j]].pages * residency_.addresses().page_bytes();
+            }
+            return result;
+        }
+        address += atom.pages * residency_.addresses().page_bytes();
+    }
+    binding.mapped = true;
+    return CUDA_SUCCESS;
+}
+
+bool PlannedPool::bindable(std::int32_t tensor, std::uint64_t bytes) const {
+    if (tensor < 0 || static_cast<std::size_t>(tensor) >= bindings_.size()) return false;
+    const Binding& binding = bindings_[static_cast<std::size_t>(tensor)];
+    return binding.buffer == nullptr && binding.mapped && binding.bytes == bytes;
+}
+
+bool PlannedPool::bind(std::int32_t tensor, Buffer& buffer) {
+    if (!bindable(tensor, buffer.bytes)) return false;
+    Binding& binding = bindings_[static_cast<std::size_t>(tensor)];
+    binding.buffer = &buffer;
+    buffer.range = binding.range;
+    buffer.address = binding.range.address;
+    buffer.block_bytes = binding.range.pages * residency_.addresses().page_bytes();
+    buffer.host = binding.host;
+    buffer.tensor = tensor;
+    return true;
+}
+
+bool PlannedPool::unbind(Buffer& buffer, const MarkSet& guard) {
+    if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size()) return false;
+    Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
+    if (binding.buffer != &buffer) return false;
+    for (std::uint32_t a : binding.atoms)
+        if (atoms_[a].holder == &buffer) {
+            atoms_[a].holder = nullptr;
+            atoms_[a].guard = guard;
+        }
+    // The host block stays with the tensor; the next life's copy out must wait for arrivals that still read it.
+    residency_.timeline().order(residency_.out_queue(), buffer.ready);
+    binding.host = buffer.host;
+    buffer.host = {};
+    binding.buffer = nullptr;
+    return true;
+}
+
+bool PlannedPool::vacant(std::int32_t tensor) const {
+    const Binding& binding = bindings_[static_cast<std::size_t>(tensor)];
+    for (std::uint32_t a : binding.atoms)
+        if (atoms_[a].holder != nullptr && atoms_[a].holder != binding.buffer) return false;
+    return true;
+}
+
+CUresult PlannedPool::claim(Buffer& buffer) {
+    if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size()) return CUDA_ERROR_NOT_PERMITTED;
+    Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
+    if (binding.buffer != &buffer || !binding.mapped) return CUDA_ERROR_NOT_PERMITTED;
+    for (std::uint32_t a : binding.atoms) {
+        Buffer* holder = atoms_[a].holder;
+        if (holder == nullptr || holder == &buffer) continue;
+        if (holder->stamp == residency_.stamp() || holder->holds != 0) return CUDA_ERROR_NOT_PERMITTED;
+        if (CUresult result = evict(*holder); result != CUDA_SUCCESS) return result;
+    }
+    for (std::uint32_t a : binding.atoms) {
+        buffer.ready.add(atoms_[a].guard);
+        atoms_[a].guard.clear();
+        atoms_[a].holder = &buffer;
+    }
+    buffer.backed = true;
+    return CUDA_SUCCESS;
+}
+
+CUresult PlannedPool::evict(Buffer& buffer, Mark after) {
+    Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
+    MarkSet guard;
+    if (buffer.place == Place::resident && buffer.dirty) {
+        if (CUresult result = residency_.save(buffer, after); result != CUDA_SUCCESS) return result;
+        guard.add(buffer.saved);  // that copy waited for all other uses
+    } else {
+        guard = buffer.uses;
+        guard.add(buffer.ready);
+        guard.add(buffer.saved);
+        if (buffer.place == Place::resident) {
+            ++residency_.counts().clean_drops;
+            if (residency_.options().on_swap) residency_.options().on_swap(buffer, SwapEvent::drop, 0);
+        }
+    }
+    for (std::uint32_t a : binding.atoms)
+        if (atoms_[a].holder == &buffer) {
+            atoms_[a].holder = nullptr;
+            atoms_[a].guard = guard;
+        }
+    if (buffer.place == Place::resident) buffer.place = Place::absent;
+    buffer.backed = false;
+    buffer.ready.clear();
+    buffer.uses.clear();
+    return CUDA_SUCCESS;
+}
+
+CUresult PlannedPool::unmap_all() {
+    CUresult result = CUDA_SUCCESS;
+    for (Binding& binding : bindings_) {
+        if (!binding.mapped) continue;
+        CUresult one = residency_.memory().unmap(binding.range.address, binding.range.pages);
+        if (one == CUDA_SUCCESS) binding.mapped = false;
+        else result = one;
+    }
+    return result;
+}
+
+CUresult PlannedPool::dissolve() {
+    if (abandoned_) return CUDA_SUCCESS;
+    CUresult result = CUDA_SUCCESS;
+    for (Binding& binding : bindings_) {
+        if (binding.buffer == nullptr || !binding.buffer->backed) continue;
+        if (binding.buffer->holds != 0) return CUDA_ERROR_NOT_READY;
+        if (result = evict(*binding.buffer); result != CUDA_SUCCESS) return result;
+    }
+    // Every former holder's work is in some guard.
+    for (Slot& atom : atoms_)
+        if (CUresult one = residency_.timeline().wait(atom.guard); one != CUDA_SUCCESS) return one;
+    if (result = unmap_all(); result != CUDA_SUCCESS) return result;
+    for (Binding& binding : bindings_) {
+        if (binding.buffer != nullptr) {
+            binding.buffer->tensor = -1;
+        } else {
+            if (binding.range.pages != 0) residency_.addresses().give(binding.range);
+            residency_.host().give(binding.host);
+        }
+        binding = Binding{};
+    }
+    for (Slot& atom : atoms_) residency_.memory().release(atom);
+    atoms_.clear();
+    return CUDA_SUCCESS;
+}
+
+}  // namespace swapadvisor

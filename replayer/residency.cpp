@@ -1,0 +1,350 @@
+#include "replayer/residency.h"
+
+#include <algorithm>
+
+#include "replayer/planned_pool.h"
+
+namespace swapadvisor {
+namespace {
+constexpr OwnerId kSlabFlag = OwnerId{1} << 31;
+}  // namespace
+
+Residency::Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device,
+                     ResidencyOptions options)
+    : api_(api), timeline_(timeline), context_(context), device_(device), options_(std::move(options)),
+      addresses_(api, options_.page_bytes, options_.region_bytes),
+      memory_(api, device, options_.page_bytes, options_.limit_bytes / options_.page_bytes),
+      host_(api, context, options_.host_limit_bytes), arena_(options_.page_bytes) {}
+
+std::unique_ptr<Residency> Residency::create(const DriverApi& api, Timeline& timeline, CUcontext context,
+                                             CUdevice device, ResidencyOptions options, CUresult& result) {
+    std::unique_ptr<Residency> self(new Residency(api, timeline, context, device, std::move(options)));
+    result = api.cuStreamCreate_(&self->in_stream_, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS) result = api.cuStreamCreate_(&self->out_stream_, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) return nullptr;
+    self->in_ = timeline.queue(context, self->in_stream_);
+    self->out_ = timeline.queue(context, self->out_stream_);
+    return self;
+}
+
+Residency::~Residency() {
+    host_.stop(false);
+    pool_.reset();
+}
+
+void Residency::abandon() {
+    abandoned_ = true;
+    host_.stop(false);
+    addresses_.abandon();
+    if (pool_) pool_->abandon();
+}
+
+// --- allocations ----------------------------------------------------------------------------------------------------
+
+Buffer& Residency::new_buffer(std::uint64_t bytes, BufferId id) {
+    OwnerId index;
+    if (!free_ids_.empty()) {
+        index = free_ids_.back();
+        free_ids_.pop_back();
+        *buffers_[index - 1] = Buffer{};
+    } else {
+        buffers_.push_back(std::make_unique<Buffer>());
+        index = static_cast<OwnerId>(buffers_.size());
+    }
+    Buffer& buffer = *buffers_[index - 1];
+    buffer.index = index;
+    buffer.id = id;
+    buffer.bytes = bytes;
+    buffer.owner = this;
+    return buffer;
+}
+
+void Residency::drop_buffer(Buffer& buffer) {
+    buffer.live = false;
+    free_ids_.push_back(buffer.index);
+}
+
+CUresult Residency::check_host_room(std::uint64_t bytes) {
+    const std::uint64_t device_bytes = memory_.limit_pages() * options_.page_bytes - arena_.held_bytes();
+    if (large_live_bytes_ + bytes <= device_bytes + host_.limit()) return CUDA_SUCCESS;
+    ++counts_.refused;
+    note("out of memory: the program holds " + std::to_string(large_live_bytes_) + " bytes and asks for " +
+         std::to_string(bytes) + " more; device limit and host memory limit (SWAPADVISOR_HOST_MEMORY, " +
+         std::to_string(host_.limit()) + " bytes) together are not enough");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult Residency::allocate(std::uint64_t bytes, BufferId id, Buffer*& out, std::int32_t planned_tensor) {
+    out = nullptr;
+    Buffer& buffer = new_buffer(bytes, id);
+    buffer.small = bytes < options_.arena_below;
+    CUresult result;
+    if (buffer.small) {
+        result = allocate_small(buffer);
+    } else if (planned_tensor >= 0 && pool_ && pool_->bind(planned_tensor, buffer)) {
+        addresses_.set_owner(buffer.range, buffer.index);
+        result = CUDA_SUCCESS;
+    } else {
+        result = allocate_large(buffer);
+    }
+    if (result != CUDA_SUCCESS) {
+        drop_buffer(buffer);
+        return result;
+    }
+    buffer.live = true;
+    counts_.live_bytes += bytes;
+    counts_.peak_live_bytes = std::max(counts_.peak_live_bytes, counts_.live_bytes);
+    if (!buffer.small) {
+        large_live_bytes_ += bytes;
+        // Whatever is over the limit will have to go to the host: pin ahead of need, off this thread.
+        if (large_live_bytes_ + arena_.held_bytes() > memory_.limit_pages() * options_.page_bytes)
+            host_.want(large_live_bytes_ + large_live_bytes_ / 8);
+    }
+    out = &buffer;
+    return CUDA_SUCCESS;
+}
+
+CUresult Residency::allocate_small(Buffer& buffer) {
+    Arena::Block block = arena_.take(buffer.bytes);
+    if (block.address == 0) {
+        ContextScope scope(api_, context_);
+        AddressRange range;
+        if (CUresult result = addresses_.take(1, range); result != CUDA_SUCCESS) return result;
+        Slot* slot = nullptr;
+        CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+        if (pool_ && memory_.free_pages() == 0) result = leave_plan("small allocations outgrew what the plan left them");
+        result = obtain_slot(1, slot);
+        if (result == CUDA_SUCCESS) result = memory_.map(range.address, *slot);
+        if (result != CUDA_SUCCESS) {
+            if (slot != nullptr) {
+                spare_[slot->pages].push_back(slot);
+                spare_pages_ += slot->pages;
+            }
+            addresses_.give(range);
+            note("out of memory: no device memory is left for small allocations");
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        const std::uint32_t slab = arena_.add_slab(range);
+        addresses_.set_owner(range, kSlabFlag | slab);
+        block = arena_.take(buffer.bytes);
+        note_resident();
+    }
+    buffer.address = block.address;
+    buffer.block_bytes = block.bytes;
+    buffer.ready = block.guard;
+    buffer.backed = true;
+    buffer.place = Place::resident;
+    arena_.set_owner(arena_.slab_of(block.address), block.address, block.bytes, buffer.index);
+    return CUDA_SUCCESS;
+}
+
+CUresult Residency::allocate_large(Buffer& buffer) {
+    const std::uint64_t pages = (buffer.bytes + options_.page_bytes - 1) / options_.page_bytes;
+    buffer.block_bytes = pages * options_.page_bytes;
+    if (CUresult result = check_host_room(buffer.bytes); result != CUDA_SUCCESS) return result;
+    auto cached = cached_.find(pages);
+    if (!pool_ && cached != cached_.end() && !cached->second.empty()) {
+        // Freed memory of the same size, still mapped: no driver call at all.
+        Cached entry = cached->second.back();
+        cached->second.pop_back();
+        cached_pages_ -= pages;
+        buffer.range = entry.range;
+        buffer.slot = entry.slot;
+        buffer.slot->holder = &buffer;
+        buffer.ready = entry.slot->guard;
+        buffer.slot->guard.clear();
+        buffer.backed = true;
+        touch(buffer);
+    } else if (CUresult result = addresses_.take(pages, buffer.range); result != CUDA_SUCCESS) {
+        note("out of memory: no device addresses are left");
+        return result;
+    }
+    buffer.address = buffer.range.address;
+    addresses_.set_owner(buffer.range, buffer.index);
+    return CUDA_SUCCESS;
+}
+
+void Residency::give_host(Buffer& buffer) {
+    if (!buffer.host) return;
+    // The next owner's copies out may overwrite what an arrival still reads.
+    timeline_.order(out_, buffer.ready);
+    host_.give(buffer.host);
+    buffer.host = {};
+}
+
+void Residency::release(Buffer& buffer) {
+    counts_.live_bytes -= buffer.bytes;
+    MarkSet guard = buffer.uses;
+    guard.add(buffer.ready);
+    guard.add(buffer.saved);
+    if (options_.sync_free) timeline_.wait(guard);
+    if (buffer.small) {
+        arena_.set_owner(arena_.slab_of(buffer.address), buffer.address, buffer.block_bytes, 0);
+        arena_.give(buffer.address, buffer.block_bytes, guard);
+        drop_buffer(buffer);
+        return;
+    }
+    large_live_bytes_ -= buffer.bytes;
+    if (buffer.escaped != nullptr) escaped_pages_ -= buffer.pages();
+    if (pool_ && buffer.tensor >= 0 && pool_->unbind(buffer, guard)) {
+        addresses_.set_owner(buffer.range, 0);
+    } else if (buffer.backed) {
+        give_host(buffer);
+        unlink(buffer);
+        buffer.slot->holder = nullptr;
+        buffer.slot->guard = std::move(guard);
+        addresses_.set_owner(buffer.range, 0);
+        cached_[buffer.pages()].push_back({buffer.range, buffer.slot});
+        cached_pages_ += buffer.pages();
+    } else {
+        give_host(buffer);
+        addresses_.give(buffer.range);
+    }
+    drop_buffer(buffer);
+}
+
+Buffer* Residency::find(CUdeviceptr address) const {
+    OwnerId owner = addresses_.find(address);
+    if (owner == 0) return nullptr;
+    if (owner & kSlabFlag) {
+        owner = arena_.find(owner & ~kSlabFlag, address);
+        if (owner == 0) return nullptr;
+    }
+    return buffers_[owner - 1].get();
+}
+
+// --- ops ------------------------------------------------------------------------------------------------------------
+
+bool Residency::resident_fits(const BufferUse* uses, std::size_t count, std::uint64_t& needed_bytes) const {
+    std::uint64_t pages = arena_.held_bytes() / options_.page_bytes + escaped_pages_;
+    for (std::size_t i = 0; i < count; ++i) {
+        const Buffer& b = *uses[i].buffer;
+        bool again = b.small || b.escaped != nullptr;
+        for (std::size_t j = 0; j < i && !again; ++j) again = uses[j].buffer == &b;
+        if (!again) pages += b.pages();
+    }
+    needed_bytes = pages * options_.page_bytes;
+    return pages <= memory_.limit_pages();
+}
+
+CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queue) {
+    ++stamp_;
+    bool all = true;
+    for (std::size_t i = 0; i < count; ++i) {
+        uses[i].buffer->stamp = stamp_;
+        all = all && uses[i].buffer->backed && uses[i].buffer->place != Place::absent;
+    }
+    if (!all) {
+        why_.clear();
+        ContextScope scope(api_, context_);
+        // Leaving the plan makes everything absent, so what was done for this op starts again: at most once.
+        for (std::size_t i = 0; i < count;) {
+            Buffer& b = *uses[i].buffer;
+            const bool had_pool = pool_ != nullptr;
+            CUresult result = CUDA_SUCCESS;
+            if (!b.backed) result = pool_ ? pool_->claim(b) : attach(b);
+            if (had_pool && result == CUDA_ERROR_NOT_PERMITTED) {
+                result = leave_plan(b.tensor < 0 ? "memory outside of the plan was used"
+                                                 : "one op uses what the plan never has resident together");
+                if (result == CUDA_SUCCESS) {
+                    i = 0;
+                    continue;
+                }
+            }
+            if (result == CUDA_SUCCESS && b.place == Place::absent) {
+                ++counts_.demand_ins;
+                result = copy_in(b);
+            }
+            if (result != CUDA_SUCCESS) {
+                std::uint64_t needed = 0;
+                if (result == CUDA_ERROR_OUT_OF_MEMORY && !resident_fits(uses, count, needed))
+                    why_ = "needs " + std::to_string(needed) + " bytes on the device at once, the limit is " +
+                           std::to_string(memory_.limit_pages() * options_.page_bytes) + " bytes";
+                return result;
+            }
+            ++i;
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        Buffer& b = *uses[i].buffer;
+        if (CUresult result = timeline_.order(queue, b.ready); result != CUDA_SUCCESS) return result;
+        if (static_cast<int>(uses[i].access) & static_cast<int>(Access::write)) {
+            if (CUresult result = timeline_.order(queue, b.saved); result != CUDA_SUCCESS) return result;
+            b.dirty = true;
+        }
+        b.place = Place::resident;
+        if (b.slot != nullptr) touch(b);
+    }
+    return CUDA_SUCCESS;
+}
+
+void Residency::end(const BufferUse* uses, std::size_t count, Mark mark) {
+    for (std::size_t i = 0; i < count; ++i) uses[i].buffer->uses.add(mark);
+    // Evictions are near: a victim should wait for its own last use, not for whatever was launched since.
+    if (pressure_ && !pool_) timeline_.record(mark.queue);
+}
+
+// --- copies ---------------------------------------------------------------------------------------------------------
+
+CUresult Residency::save(Buffer& buffer, Mark after) {
+    ContextScope scope(api_, context_);
+    if (!buffer.host) {
+        buffer.host = host_.take(buffer.bytes);
+        if (!buffer.host) {
+            why_ = "pinned host memory ran out: " + std::to_string(host_.used()) + " bytes in use, the limit is " +
+                   std::to_string(host_.limit()) + " (SWAPADVISOR_HOST_MEMORY)" +
+                   (host_.refused() ? ", and the system refused to pin more" : "");
+            note("out of memory: " + why_);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    CUresult result = timeline_.order(out_, buffer.ready);
+    if (result == CUDA_SUCCESS) result = timeline_.order(out_, buffer.uses);
+    if (result == CUDA_SUCCESS) result = timeline_.order(out_, after);
+    if (result != CUDA_SUCCESS) return result;
+    result = api_.cuMemcpyDtoHAsync_(buffer.host.data, buffer.address, buffer.bytes, out_stream_);
+    if (result != CUDA_SUCCESS) return result;
+    buffer.saved = timeline_.issued(out_);
+    timeline_.record(out_);
+    buffer.uses.add(buffer.saved);
+    buffer.dirty = false;
+    counts_.bytes_out += buffer.bytes;
+    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::out, buffer.bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult Residency::copy_in(Buffer& buffer, Mark after) {
+    ContextScope scope(api_, context_);
+    CUresult result = timeline_.order(in_, buffer.ready);
+    if (result == CUDA_SUCCESS) result = timeline_.order(in_, buffer.saved);
+    if (result == CUDA_SUCCESS) result = timeline_.order(in_, after);
+    if (result != CUDA_SUCCESS) return result;
+    result = api_.cuMemcpyHtoDAsync_(buffer.address, buffer.host.data, buffer.bytes, in_stream_);
+    if (result != CUDA_SUCCESS) return result;
+    const Mark mark = timeline_.issued(in_);
+    timeline_.record(in_);
+    buffer.ready.clear();
+    buffer.ready.add(mark);
+    buffer.uses.add(mark);
+    buffer.place = Place::resident;
+    buffer.dirty = false;
+    counts_.bytes_in += buffer.bytes;
+    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::in, buffer.bytes);
+    return CUDA_SUCCESS;
+}
+
+// --- the planned pool -----------------------------------------------------------------------------------------------
+
+void Residency::enter_plan(std::unique_ptr<PlannedPool> pool) { pool_ = std::move(pool); }
+
+CUresult Residency::leave_plan(const char* reason) {
+    if (!pool_) return CUDA_SUCCESS;
+    if (on_leave) on_leave(reason);
+    ContextScope scope(api_, context_);
+    CUresult result = pool_->dissolve();
+    if (result != CUDA_SUCCESS) return result;
+    pool_.reset();
+    return CUDA_SUCCESS;
+}
+
+}  // namespace swapadvisor

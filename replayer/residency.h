@@ -1,0 +1,169 @@
+// Who is on the device: all managed memory of one context. At every op it makes sure that what the op touches is
+// resident and that the op's stream waits for it, whoever decided what else to evict.
+//
+// Two ways of backing large buffers: on demand (one handle per buffer, mapped when it arrives, unmapped when it is
+// evicted; victims by next use where known, else least recently used), and a planned pool (replayer/planned_pool.h: all mapped
+// once, swaps are copies alone).
+//
+// Not thread-safe: the runtime's lock guards it. Driver errors come back as they are and leave a consistent state.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "replayer/address_space.h"
+#include "replayer/arena.h"
+#include "replayer/buffer.h"
+#include "replayer/device_memory.h"
+#include "replayer/driver_api.h"
+#include "replayer/host_memory.h"
+#include "replayer/timeline.h"
+
+namespace swapadvisor {
+
+class PlannedPool;
+
+enum class SwapEvent : std::uint8_t { in, out, drop };
+
+struct ResidencyOptions {
+    std::uint64_t limit_bytes = 0;         ///< device memory for managed buffers, arena included
+    std::uint64_t host_limit_bytes = 0;    ///< pinned memory
+    std::uint64_t arena_below = 1 << 20;   ///< smaller allocations go to the arena
+    std::uint64_t page_bytes = 2 << 20;    ///< allocation granularity of the driver, at least 2 MiB
+    std::uint64_t region_bytes = 1ull << 40;
+    bool sync_free = false;
+    std::function<void(const std::string&)> note;                        ///< one line for the user
+    std::function<void(Buffer&, SwapEvent, std::uint64_t)> on_swap;      ///< bytes moved (0 for drops)
+};
+
+struct ResidencyCounts {
+    std::uint64_t bytes_in = 0, bytes_out = 0, clean_drops = 0, demand_ins = 0;
+    std::uint64_t live_bytes = 0, peak_live_bytes = 0;
+    std::uint64_t peak_resident_bytes = 0;
+    std::uint64_t refused = 0;
+};
+
+class Residency {
+  public:
+    /// The context must be current. Creates the two copy streams.
+    static std::unique_ptr<Residency> create(const DriverApi& api, Timeline& timeline, CUcontext context,
+                                             CUdevice device, ResidencyOptions options, CUresult& result);
+    ~Residency();
+
+    // --- allocations ------------------------------------------------------------------------------------------------
+    CUresult allocate(std::uint64_t bytes, BufferId id, Buffer*& buffer, std::int32_t planned_tensor = -1);
+    /// The address becomes invalid for the program. Reuse of the memory waits for the last use by events.
+    void release(Buffer& buffer);
+    Buffer* find(CUdeviceptr address) const;
+    void set_escaped(Buffer& buffer, const char* reason);
+
+    // --- ops --------------------------------------------------------------------------------------------------------
+    /// Before the real call: everything resident, `queue` waits. On CUDA_ERROR_OUT_OF_MEMORY `why()` says more.
+    CUresult begin(const BufferUse* uses, std::size_t count, QueueId queue);
+    /// After the real call was issued on `queue` (`mark` is its mark).
+    void end(const BufferUse* uses, std::size_t count, Mark mark);
+    const std::string& why() const { return why_; }
+
+    // --- primitives for the policies --------------------------------------------------------------------------------
+    CUresult save(Buffer& buffer, Mark after = {});          ///< copy to the host; stays resident, clean
+    CUresult copy_in(Buffer& buffer, Mark after = {});       ///< backing is there; `ready` says what to wait for
+    /// Everything large and movable to the host, unmapped and released. Waits for the device.
+    CUresult evict_all();
+    /// Leaves the planned pool (if in it): back to on demand. `reason` is counted and noted.
+    CUresult leave_plan(const char* reason);
+    void enter_plan(std::unique_ptr<PlannedPool> pool);
+    PlannedPool* pool() const { return pool_.get(); }
+    /// Called from leave_plan, so that who follows the plan stops.
+    std::function<void(const char* reason)> on_leave;
+    /// On demand: when (in ops) the buffer is used next, for the choice of victims; null or ~0: unknown.
+    std::function<std::uint64_t(const Buffer&)> next_use;
+
+    bool resident_fits(const BufferUse* uses, std::size_t count, std::uint64_t& needed_bytes) const;
+    const DriverApi& api() const { return api_; }
+    Timeline& timeline() { return timeline_; }
+    DeviceMemory& memory() { return memory_; }
+    AddressSpace& addresses() { return addresses_; }
+    HostMemory& host() { return host_; }
+    const Arena& arena() const { return arena_; }
+    const ResidencyOptions& options() const { return options_; }
+    const ResidencyCounts& counts() const { return counts_; }
+    ResidencyCounts& counts() { return counts_; }
+    CUcontext context() const { return context_; }
+    CUdevice device() const { return device_; }
+    QueueId in_queue() const { return in_; }
+    QueueId out_queue() const { return out_; }
+    std::uint64_t stamp() const { return stamp_; }
+    std::uint64_t escaped_pages() const { return escaped_pages_; }
+    void note(const std::string& line) const {
+        if (options_.note) options_.note(line);
+    }
+    template <class F>
+    void for_each_large(F&& f) {
+        for (auto& buffer : buffers_)
+            if (buffer && buffer->live && !buffer->small) f(*buffer);
+    }
+    /// The context is being destroyed or reset: nothing of it may be called any more.
+    void abandon();
+    CUresult check_host_room(std::uint64_t bytes);
+
+  private:
+    friend class PlannedPool;
+    Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device, ResidencyOptions options);
+
+    CUresult allocate_small(Buffer& buffer);
+    CUresult allocate_large(Buffer& buffer);
+    Buffer& new_buffer(std::uint64_t bytes, BufferId id);
+    void drop_buffer(Buffer& buffer);
+    void give_host(Buffer& buffer);
+
+    // on demand
+    CUresult attach(Buffer& buffer);
+    CUresult detach(Buffer& buffer);               ///< waits for its last uses, unmaps; slot becomes spare
+    CUresult obtain_slot(std::uint64_t pages, Slot*& slot);
+    CUresult make_room(std::uint64_t pages);
+    bool reclaim_cached(std::uint64_t pages);
+    Buffer* victim();
+    void touch(Buffer& buffer);
+    void unlink(Buffer& buffer);
+    void note_resident();
+
+    struct Cached {
+        AddressRange range;
+        Slot* slot;
+    };
+
+    const DriverApi& api_;
+    Timeline& timeline_;
+    CUcontext context_;
+    CUdevice device_;
+    ResidencyOptions options_;
+    AddressSpace addresses_;
+    DeviceMemory memory_;
+    HostMemory host_;
+    Arena arena_;
+    CUstream in_stream_ = nullptr, out_stream_ = nullptr;
+    QueueId in_ = 0, out_ = 0;
+
+    std::vector<std::unique_ptr<Buffer>> buffers_;  ///< by OwnerId - 1
+    std::vector<OwnerId> free_ids_;
+    std::vector<std::unique_ptr<Slot>> slots_;
+    std::unordered_map<std::uint64_t, std::vector<Slot*>> spare_;     ///< unmapped, by pages
+    std::unordered_map<std::uint64_t, std::vector<Cached>> cached_;   ///< freed but still mapped, by pages
+    std::uint64_t cached_pages_ = 0, spare_pages_ = 0;
+    Buffer* oldest_ = nullptr;
+    Buffer* newest_ = nullptr;
+    std::unique_ptr<PlannedPool> pool_;
+    std::uint64_t stamp_ = 1;
+    std::uint64_t escaped_pages_ = 0;
+    std::uint64_t large_live_bytes_ = 0;
+    bool pressure_ = false;     ///< something was evicted on demand: events follow every op
+    bool abandoned_ = false;
+    ResidencyCounts counts_;
+    std::string why_;
+};
+
+}  // namespace swapadvisor
