@@ -35,4 +35,10 @@ endif
 $(BUILD)/libswapadvisor.so: $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(INTERPOSE_GENERATED)/exports.map
 	$(CXX) $(PRELOAD_LDFLAGS) $(LDFLAGS) -o $@ $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(PRELOAD_LIBS)
 
-ALL += $(BUILD)/libswapadvisor.so
+# The command. It links the planner and the recorder, and never the driver.
+COMMAND_OBJS := $(call obj,$(wildcard interpose/command/*.cpp)) $(BUILD)/obj/interpose/config.o $(BUILD)/obj/interpose/log.o
+$(BUILD)/obj/interpose/command/main.o: EXTRA_CXXFLAGS := -DSWAPADVISOR_VERSION='"1.0.0"'
+$(BUILD)/swapadvisor: $(COMMAND_OBJS) $(BUILD)/libswapadvisor_recorder.a $(BUILD)/libswapadvisor_planner.a
+	$(CXX) $(LDFLAGS) -o $@ $^ -Wl,--unresolved-symbols=ignore-all -lfmt -ldl -lpthread $(RECORDER_LIBS) $(PLANNER_LIBS)
+
+ALL += $(BUILD)/libswapadvisor.so $(BUILD)/swapadvisor

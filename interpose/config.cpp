@@ -35,12 +35,12 @@ struct Reader {
         } else if (!std::strcmp(text, "0") || !std::strcmp(text, "no") || !std::strcmp(text, "false")) {
             out = false;
         } else {
-            bad(name, text, "not 0 or 1; ignored");
+            bad(name, text, "not 0 or 1");
         }
     }
     void size(const char* name, std::uint64_t& out) const {
         const char* text = value(name);
-        if (text && !parse_bytes(text, out)) bad(name, text, "not a size (write 512MiB or 16GiB); ignored");
+        if (text && !parse_bytes(text, out)) bad(name, text, "not a size (write 512MiB or 16GiB)");
     }
     void text(const char* name, std::string& out) const {
         if (const char* found = value(name)) out = found;
@@ -52,7 +52,7 @@ struct Reader {
         const double parsed = std::strtod(found, &end);
         if (*end || !(parsed >= low && parsed <= high)) {
             char hint[96];
-            std::snprintf(hint, sizeof hint, "not a number from %g to %g; ignored", low, high);
+            std::snprintf(hint, sizeof hint, "not a number from %g to %g", low, high);
             bad(name, found, hint);
         } else {
             out = parsed;
@@ -70,15 +70,15 @@ void read_memory(const Reader& reader, Config& config) {
         if (per_cent > 0 && per_cent <= 100) {
             config.memory_fraction = per_cent / 100;
         } else {
-            reader.bad(name, text, "not a share from 0% to 100%; running without a limit");
+            reader.bad(name, text, "not a share from 0% to 100%");
         }
         return;
     }
     std::uint64_t bytes = 0;
     if (!parse_bytes(text, bytes)) {
-        reader.bad(name, text, "not a size (write 512MiB, 16GiB or 50%); running without a limit");
+        reader.bad(name, text, "not a size (write 512MiB, 16GiB or 50%)");
     } else if (bytes < kLeastMemory) {
-        reader.bad(name, text, "less than the 4MiB that the shim itself needs; running without a limit");
+        reader.bad(name, text, "less than the 4MiB that small allocations alone need");
     } else {
         config.memory_bytes = bytes;
     }
@@ -105,7 +105,7 @@ std::uint32_t read_log_topics(const Reader& reader) {
         } else if (word == "all") {
             topics = ~0u;
         } else if (!word.empty()) {
-            reader.bad(name, text, "topics are routes, memory, ops, plan, all; the others are ignored");
+            reader.bad(name, text, "topics are routes, memory, ops, plan, all");
         }
     }
     return topics;
@@ -171,7 +171,7 @@ const Config& config() {
             parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems));
         for (const std::string& problem : problems) {
             // Not say(): it must not come back here.
-            std::fprintf(stderr, "swapadvisor: %s\n", problem.c_str());
+            std::fprintf(stderr, "swapadvisor: %s; ignored\n", problem.c_str());
         }
         return parsed;
     }();

@@ -30,7 +30,7 @@ struct Config {
 /// Parsed on first use; says one line on standard error for each value that cannot be used, and goes on without it.
 const Config& config();
 
-/// `look_up(name)` gives a variable's value or null; problems are appended as whole sentences.
+/// `look_up(name)` gives a variable's value or null; problems are appended as "NAME=value: what is wrong".
 Config parse_config(const char* (*look_up)(const char* name), std::vector<std::string>& problems);
 
 /// "4096", "512MiB", "1.5G", "16 GB" (K, M, G, T and KiB... are powers of 1024, KB... of 1000). False: not a size.
