@@ -36,9 +36,13 @@ $(BUILD)/libswapadvisor.so: $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(INTERPOSE_GENE
 	$(CXX) $(PRELOAD_LDFLAGS) $(LDFLAGS) -o $@ $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(PRELOAD_LIBS)
 
 # The command. It links the planner and the recorder, and never the driver.
-COMMAND_OBJS := $(call obj,$(wildcard interpose/command/*.cpp)) $(BUILD)/obj/interpose/config.o $(BUILD)/obj/interpose/log.o
+COMMAND_SRCS := $(wildcard interpose/command/*.cpp)
+ifeq ($(wildcard planner/bound.cpp),)
+COMMAND_SRCS := $(filter-out %/cmd_plan.cpp %/cmd_sweep.cpp %/cmd_simulate.cpp %/cmd_bound.cpp %/planner_input.cpp,$(COMMAND_SRCS))
+endif
+COMMAND_OBJS := $(call obj,$(COMMAND_SRCS)) $(BUILD)/obj/interpose/config.o $(BUILD)/obj/interpose/log.o
 $(BUILD)/obj/interpose/command/main.o: EXTRA_CXXFLAGS := -DSWAPADVISOR_VERSION='"1.0.0"'
 $(BUILD)/swapadvisor: $(COMMAND_OBJS) $(BUILD)/libswapadvisor_recorder.a $(BUILD)/libswapadvisor_planner.a
-	$(CXX) $(LDFLAGS) -o $@ $^ -Wl,--unresolved-symbols=ignore-all -lfmt -ldl -lpthread $(RECORDER_LIBS) $(PLANNER_LIBS)
+	$(CXX) $(LDFLAGS) -o $@ $^ -lfmt -ldl -lpthread $(RECORDER_LIBS) $(PLANNER_LIBS)
 
 ALL += $(BUILD)/libswapadvisor.so $(BUILD)/swapadvisor
