@@ -3,6 +3,8 @@
 
 namespace swapadvisor {
 
-Runtime* Runtime::get() { return nullptr; }
+std::atomic<Runtime*> Runtime::instance_{nullptr};
+std::atomic<bool> Runtime::inert_{true};
+Runtime* Runtime::create() { return nullptr; }
 
 }  // namespace swapadvisor

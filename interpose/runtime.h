@@ -10,13 +10,15 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 namespace swapadvisor {
 
-/// What begin_* hands to end_op. `fail` set: do not make the real call, return it (e.g. working set over the limit).
+/// What begin_* hands to end_op. `fail` set: do not make the real call, return it (working set over the limit; or
+/// CUDA_SUCCESS when the work has been issued in another way, such as a graph node by node).
 struct OpToken {
     std::optional<CUresult> fail;
     void* state = nullptr;  ///< the runtime's own; null when nothing managed is touched
@@ -44,9 +46,12 @@ struct CopySpan {
 
 class Runtime {
   public:
-    /// Null while the runtime is inert (no limit configured, forked child, shutting down, unusable driver).
+    /// Null while the runtime is inert (switched off, shutting down, unusable driver).
     /// Self-initialising: safe as the very first CUDA-related call of a process.
-    static Runtime* get();
+    static Runtime* get() {
+        Runtime* runtime = instance_.load(std::memory_order_acquire);
+        return runtime != nullptr || inert_.load(std::memory_order_relaxed) ? runtime : create();
+    }
 
     // --- allocation families -------------------------------------------------------------------------------------
     std::optional<CUresult> mem_alloc(CUdeviceptr* out, std::size_t bytes);
@@ -60,6 +65,8 @@ class Runtime {
     /// The program's memory may not move from here on (IPC export, tensor map, registration, graph capture...).
     void escape(CUdeviceptr address, const char* reason);
     bool is_managed(CUdeviceptr address) const;
+    /// For memory that may have no mapping at the moment the driver cannot answer.
+    std::optional<CUresult> pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address);
 
     // --- ops --------------------------------------------------------------------------------------------------------
     OpToken begin_kernel(const KernelLaunch& launch, DefaultStream);
@@ -76,8 +83,8 @@ class Runtime {
     void graph_instantiated(CUgraphExec exec, CUgraph graph);
     /// After cuGraphExecUpdate / cuGraphExec*NodeSetParams: what the new parameters touch is added to the exec's set.
     void graph_exec_updated(CUgraphExec exec, CUgraph graph);
-    void graph_exec_kernel_changed(CUgraphExec exec, const KernelLaunch& launch);
-    void graph_exec_copy_changed(CUgraphExec exec, const CopySpan& destination, const CopySpan& source);
+    void graph_exec_kernel_changed(CUgraphExec exec, CUgraphNode node, const KernelLaunch& launch);
+    void graph_exec_copy_changed(CUgraphExec exec, CUgraphNode node, const CopySpan& destination, const CopySpan& source);
     void graph_exec_destroyed(CUgraphExec exec);
 
     // --- ends -------------------------------------------------------------------------------------------------------
@@ -86,6 +93,15 @@ class Runtime {
     void context_going(CUcontext context);           ///< before destroy / primary reset / release
     void context_gone(CUcontext context);
     void iteration_mark();                           ///< swapadvisor_iteration()
+
+  protected:
+    Runtime() = default;
+
+  private:
+    static Runtime* create();
+    static std::atomic<Runtime*> instance_;
+    static std::atomic<bool> inert_;
+    friend struct RuntimeState;
 };
 
 }  // namespace swapadvisor
