@@ -23,6 +23,13 @@ struct GraphNames {
 /// something across it. Ops that were never timed get an estimate from the bytes they touch.
 std::string graph_json(const Iteration& iteration, const DeviceModel& device, const GraphNames& names);
 
+// The pieces of it, for reports that must say the same.
+const char* op_kind_name(OpKind kind);
+std::string op_display_name(const OpRecord& op, const GraphNames& names);
+std::string tensor_display_name(const Iteration& iteration, std::size_t index, const GraphNames& names);
+std::int64_t op_duration_or_estimate(const Iteration& iteration, const OpRecord& op,
+                                     const DeviceModel& device);
+
 /// The steady-state iteration of a trace file. Throws std::runtime_error with one line that says what is
 /// wrong.
 std::string trace_to_graph_json(const std::string& path);

@@ -76,11 +76,14 @@ class Recorder {
     /// As steady(), with the durations known by now: for a caller that waited for timings.
     std::shared_ptr<const Iteration> steady_with_durations();
 
+    /// "" or one line: why the trace could not be written (in full).
+    std::string trace_error() const;
+
     // --- ends
     // ---------------------------------------------------------------------------------------------------
     void flush();  ///< waits until everything said so far is processed (not: on disk)
     void close();  ///< flush, finish the trace file, stop the thread. Idempotent. Later calls are ignored.
-    /// In a forked child: forget the thread and the file without touching either.
+    /// In a forked child: forget the thread and the file without touching either. Later calls are ignored.
     void abandon_after_fork();
 
   private:

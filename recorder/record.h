@@ -1,0 +1,44 @@
+// What the recorder passes on, as words: from the runtime's threads to the recorder's own, and on to the
+// trace file. A record is a header word and its fields, each one word; texts and touches follow at the end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace swapadvisor {
+
+enum class RecordType : std::uint8_t {
+    allocate = 1,  ///< flag: small; buffer, bytes, site, stream
+    release,       ///< buffer
+    op,  ///< flag: kind; function, geometry x3 (two per word), stream, host ns, touches (buffer * 4 + access)
+    duration,  ///< op seq, ns
+    mark,      ///< -
+    swap,      ///< flag: kind * 2 + planned; buffer, bytes, op seq
+    stall,     ///< op seq, ns
+    text,      ///< flag: TextKind; id, byte count, bytes
+    device,    ///< memory, h2d rate, d2h rate, duplex rate, latency, limit
+};
+constexpr std::uint8_t kLastRecordType = static_cast<std::uint8_t>(RecordType::device);
+
+enum class TextKind : std::uint8_t { function, site, buffer, escape, program, device };
+constexpr std::uint8_t kLastTextKind = static_cast<std::uint8_t>(TextKind::device);
+
+constexpr std::size_t kMaxRecordWords = 4096;  ///< longer ones are cut when made and refused when read
+constexpr std::size_t kMaxTextBytes = 16384;
+constexpr std::size_t kOpFixedWords = 7;  ///< header, function, geometry x3, stream, host ns
+
+constexpr std::uint64_t record_header(RecordType type, std::uint8_t flag, std::size_t words) {
+    return static_cast<std::uint64_t>(type) | static_cast<std::uint64_t>(flag) << 8 |
+           static_cast<std::uint64_t>(words) << 16;
+}
+constexpr RecordType record_type(std::uint64_t header) {
+    return static_cast<RecordType>(header & 0xFF);
+}
+constexpr std::uint8_t record_flag(std::uint64_t header) {
+    return static_cast<std::uint8_t>(header >> 8);
+}
+constexpr std::size_t record_words(std::uint64_t header) {
+    return static_cast<std::size_t>(header >> 16 & 0xFFFFFFFF);
+}
+
+}  // namespace swapadvisor

@@ -1,0 +1,113 @@
+// The live recorder: its thread, its ring, what it delivers.
+#include "recorder/recorder.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "recorder/export.h"
+#include "tests/unit/recorder/simulated_program.h"
+
+using namespace swapadvisor;
+using namespace swapadvisor::test;
+
+namespace {
+
+// Gives the recorder the shape that SimulatedProgram wants.
+struct Sink {
+    Recorder& recorder;
+    void allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site) {
+        recorder.allocate(id, bytes, small, site, nullptr);
+    }
+    void release(BufferId id) { recorder.release(id); }
+    std::uint64_t op(const OpView& view) { return recorder.op(view); }
+    void mark() { recorder.mark(); }
+};
+
+}  // namespace
+
+TEST_CASE("the recorder's thread finds the iteration; a ring far smaller than the program loses nothing") {
+    Recorder recorder({.ring_bytes = 4096});
+    Sink sink{recorder};
+    SimulatedProgram<Sink> program(sink);
+    const auto net = program.make_network(24, 4 << 20, true, false);
+    const std::uint64_t start = program.ops();
+    for (int i = 0; i < 50; ++i) program.step(net, 8);
+    recorder.flush();
+    CHECK(recorder.version() == 1);
+    REQUIRE(recorder.steady() != nullptr);
+    CHECK(recorder.steady()->ops.size() == (program.ops() - start) / 50);
+    CHECK(recorder.instances() == 50);
+    recorder.close();
+    recorder.mark();  // ignored
+}
+
+TEST_CASE("op sequence numbers count from zero, and durations find their ops") {
+    Recorder recorder({.synchronous = true});
+    Sink sink{recorder};
+    SimulatedProgram<Sink> program(sink);
+    const auto net = program.make_network(24, 4 << 20, true, false);
+    const std::uint64_t before = program.ops();
+    CHECK(recorder.op({}) == before);
+    for (int i = 0; i < 3; ++i) program.step(net, 8);
+    for (std::uint64_t s = before + 1; s < before + 1 + 3 * 74; ++s) recorder.op_duration(s, 5000);
+    for (const OpRecord& op : recorder.steady_with_durations()->ops) CHECK(op.duration_ns == 5000);
+}
+
+TEST_CASE("a forked child can drop the recorder and exit") {
+    Recorder recorder({});
+    recorder.mark();
+    const pid_t child = fork();
+    if (child == 0) {
+        recorder.abandon_after_fork();
+        recorder.mark();
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    CHECK(status == 0);
+}
+
+TEST_CASE("the default trace name carries process and rank") {
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("SLURM_PROCID");
+    unsetenv("RANK");
+    CHECK(default_trace_path("/x") == "/x/swapadvisor-recorder_tests-" + std::to_string(getpid()) + ".trace");
+    setenv("SLURM_PROCID", "3", 1);
+    CHECK(process_rank() == 3);
+    setenv("RANK", "1", 1);
+    CHECK(default_trace_path("") ==
+          "./swapadvisor-recorder_tests-" + std::to_string(getpid()) + "-rank1.trace");
+    unsetenv("RANK");
+    unsetenv("SLURM_PROCID");
+}
+
+TEST_CASE("the graph of an iteration") {
+    Recorder recorder({.synchronous = true});
+    Sink sink{recorder};
+    SimulatedProgram<Sink> program(sink);
+    recorder.name_function(kForward, "_Z7forwardPfS_i");
+    const auto net = program.make_network(24, 4 << 20, true, false);
+    for (int i = 0; i < 2; ++i) program.step(net, 8);
+    const auto iteration = recorder.steady();
+    REQUIRE(iteration != nullptr);
+    GraphNames names;
+    names.graph = "simulated \"net\"";
+    names.function_name = [&](std::uint64_t f) { return recorder.function_name(f); };
+    const auto graph =
+        nlohmann::json::parse(graph_json(*iteration, {"dev", 1 << 30, 10, 10, 15, 1000}, names));
+    CHECK(graph["format"] == "swapadvisor-graph");
+    CHECK(graph["name"] == "simulated \"net\"");
+    REQUIRE(graph["ops"].size() == 74);
+    CHECK(graph["ops"][0]["name"] == "memcpy_h2d");
+    CHECK(graph["ops"][1]["name"] == "forward(float*, float*, int)");
+    // forward: reads input and weight, writes them too for all we know, and its newborn output only written.
+    CHECK(graph["ops"][1]["reads"].size() == 2);
+    CHECK(graph["ops"][1]["writes"].size() == 3);
+    std::int64_t persistent = 0;
+    for (const auto& t : graph["tensors"]) persistent += t["persistent"].get<bool>();
+    CHECK(persistent == 48);
+}
