@@ -55,7 +55,7 @@ void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_
     buffer.small = small;
     buffer.place = places_[small]++;
     slot_by_id_.emplace(id, slot);
-    if (!small) live_bytes_ += bytes;
+    if (!small) live_bytes_ = wrapping_add(live_bytes_, bytes);
     events.push({EventKind::allocate, slot, 0});
 }
 
@@ -66,7 +66,7 @@ void History::release(BufferId id) {
     slot_by_id_.erase(found);
     BufferHistory& buffer = buffers[slot];
     buffer.death_event = events.end();
-    if (!buffer.small) live_bytes_ -= buffer.bytes;
+    if (!buffer.small) live_bytes_ = wrapping_add(live_bytes_, -buffer.bytes);
     dead_.push_back(slot);
     events.push({EventKind::release, slot, 0});
 }

@@ -45,6 +45,11 @@ class Ring {
     std::uint64_t end_ = 0;
 };
 
+/// Sums of what a file claims must not be undefined, however large.
+inline std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
 using BufferSlot = std::uint32_t;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 

@@ -14,11 +14,13 @@ namespace swapadvisor {
 
 struct TensorRecord {
     std::int64_t bytes = 0;
-    bool persistent = false;        ///< the same allocation is live across iterations
-    bool small = false;             ///< lives in the always-resident arena
-    bool escaped = false;           ///< may not move (see DESIGN: "What can't move")
-    BufferId buffer = kNoBuffer;    ///< for persistent tensors: the live allocation
-    std::uint64_t site = 0;         ///< interned call site of the allocation
+    bool persistent = false;      ///< the same allocation is live across iterations
+    bool small = false;           ///< lives in the always-resident arena
+    bool escaped = false;         ///< may not move (see DESIGN: "What can't move")
+    BufferId buffer = kNoBuffer;  ///< for persistent tensors: the live allocation
+    BufferId observed =
+        kNoBuffer;           ///< what it was in the instance that was taken (the one born in it, if it wraps)
+    std::uint64_t site = 0;  ///< interned call site of the allocation
     std::int32_t birth_event = -1;  ///< index into Iteration::events of its allocation; -1 if persistent
     std::int32_t death_event = -1;  ///< of its release; may be smaller than birth_event when it wraps the
                                     ///< boundary; -1 with a birth: never released (small leaks)

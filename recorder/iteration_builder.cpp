@@ -25,7 +25,8 @@ Gap gap_before(const History& history, std::uint64_t op) {
         const EventHistory& event = history.events[e - 1];
         if (event.kind == EventKind::op) break;
         const BufferHistory& buffer = history.buffers[event.slot];
-        if (!buffer.small) live += event.kind == EventKind::allocate ? -buffer.bytes : buffer.bytes;
+        if (!buffer.small)
+            live = wrapping_add(live, event.kind == EventKind::allocate ? -buffer.bytes : buffer.bytes);
         if (live <= best.live_bytes) best = {e - 1, live};
     }
     return best;
@@ -123,6 +124,7 @@ class Builder {
         tensor.small = buffer.small;
         tensor.escaped = buffer.escaped;
         tensor.site = buffer.site;
+        tensor.observed = buffer.id;
         if (inside(buffer.birth_event)) {
             tensor.birth_event = offset(buffer.birth_event);
             const auto wrapped = wrapped_death_.find(slot);

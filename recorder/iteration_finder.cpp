@@ -41,14 +41,13 @@ std::uint64_t IterationFinder::op(const OpView& view) {
                 ++instances_;
             return i;
         }
-        lock_ = {};
+        end_loop(i);
     }
     if (before != kNever) try_periods(i, i - before);
     return i;
 }
 
-// --- places
-// -----------------------------------------------------------------------------------------------------------
+// --- places ---
 
 std::uint64_t IterationFinder::previous_same_window(std::uint64_t i) {
     if (i + 1 < kWindow) return kNever;
@@ -88,8 +87,7 @@ std::uint64_t IterationFinder::first_seen(std::uint64_t i) const {
     }
 }
 
-// --- periods
-// ----------------------------------------------------------------------------------------------------------
+// --- periods ---
 
 bool IterationFinder::recently_refused(std::uint64_t period, std::uint64_t i) const {
     return std::any_of(refusals_.begin(), refusals_.end(),
@@ -247,8 +245,24 @@ bool IterationFinder::extra_belongs(std::uint64_t i, std::uint64_t period,
     return has_own_state || (updates_state && !brings_input);
 }
 
-// --- delivery
-// ---------------------------------------------------------------------------------------------------------
+// The loop in force has ended before op `end`.
+void IterationFinder::end_loop(std::uint64_t end) {
+    if (lock_.period != 0 && on_loop_end && end >= 2 * lock_.period + history_.oldest_op()) {
+        Window window = marked_window_;
+        if (!lock_.iteration->marked)
+            window = choose_window(history_, end - 1, lock_.period,
+                                   [this](std::uint64_t op) { return first_seen(op); });
+        const bool here =
+            window.first_op >= history_.oldest_op() && window.first_event >= history_.events.first();
+        if (auto newest = here ? build_iteration(history_, window) : nullptr) {
+            newest->marked = lock_.iteration->marked;
+            on_loop_end(std::move(newest), lock_.run + lock_.period);
+        }
+    }
+    lock_ = {};
+}
+
+// --- delivery ---
 
 void IterationFinder::consider_delivery() {
     if (lock_.run < lock_.next_try) return;
@@ -294,8 +308,7 @@ std::shared_ptr<const Iteration> IterationFinder::with_durations() const {
     return copy;
 }
 
-// --- marks
-// ------------------------------------------------------------------------------------------------------------
+// --- marks ---
 
 void IterationFinder::mark() {
     const Mark now{history_.op_count(), history_.events.end()};
@@ -303,10 +316,10 @@ void IterationFinder::mark() {
     if (!marks_.empty() && marks_.back().op == now.op) return;  // an empty section
     marks_.push_back(now);
     if (marks_.size() > 2 * kMaxSections + 1) marks_.erase(marks_.begin());
-    if (mark_count_ == 2) lock_ = {};
+    if (mark_count_ == 2) end_loop(now.op);
     for (std::size_t sections = 1; sections <= kMaxSections && 2 * sections < marks_.size(); ++sections)
         if (try_marked(sections)) return;
-    lock_ = {};
+    end_loop(now.op);
 }
 
 // Do the last `sections` sections repeat the ones before them?
@@ -324,13 +337,17 @@ bool IterationFinder::try_marked(std::size_t sections) {
         if ((end.op - steady_->first_seq) % period == 0) {
             lock_.run += period;
             ++instances_;
+            marked_window_ = {middle.op, end.op, middle.event, end.event};
         }
         return true;
     }
     if (!whole_period_matches(last, period)) return false;
-    auto iteration = build_iteration(history_, {middle.op, end.op, middle.event, end.event});
+    const Window window{middle.op, end.op, middle.event, end.event};
+    auto iteration = build_iteration(history_, window);
     if (!iteration) return false;
     iteration->marked = true;
+    end_loop(middle.op);
+    marked_window_ = window;
     lock_ = {period, period, false, 0, std::move(iteration)};
     deliver();
     return true;

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -46,6 +47,11 @@ class IterationFinder {
     /// A copy of steady() with medians over the durations known by now (null if there is none).
     std::shared_ptr<const Iteration> with_durations() const;
 
+    /// For readers of whole traces: called when a loop ends (by finish() at the latest), whether it was
+    /// delivered or not, with its newest whole instance and the number of ops that it went on for.
+    std::function<void(std::shared_ptr<Iteration> newest, std::uint64_t ops)> on_loop_end;
+    void finish() { end_loop(history_.op_count()); }
+
     const History& history() const { return history_; }
 
   private:
@@ -71,6 +77,7 @@ class IterationFinder {
     bool recently_refused(std::uint64_t period, std::uint64_t i) const;
     void refuse(std::uint64_t period, std::uint64_t until);
     std::uint64_t remember_period(std::uint64_t period, std::uint64_t signature);
+    void end_loop(std::uint64_t end);
     void consider_delivery();
     void deliver();
     bool try_marked(std::size_t sections);
@@ -103,6 +110,7 @@ class IterationFinder {
     std::vector<Place> first_place_;  // open addressing; stops taking entries when three quarters full
     std::size_t first_place_used_ = 0;
 
+    Window marked_window_;     // the newest instance of the marked loop in force
     std::vector<Mark> marks_;  // the newest few
     std::uint64_t mark_count_ = 0;
 };

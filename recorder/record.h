@@ -25,6 +25,7 @@ constexpr std::uint8_t kLastTextKind = static_cast<std::uint8_t>(TextKind::devic
 
 constexpr std::size_t kMaxRecordWords = 4096;  ///< longer ones are cut when made and refused when read
 constexpr std::size_t kMaxTextBytes = 16384;
+constexpr unsigned kMaxValueBits = 48;  ///< sizes, times and rates are below 2^48: sums cannot overflow soon
 constexpr std::size_t kOpFixedWords = 7;  ///< header, function, geometry x3, stream, host ns
 
 constexpr std::uint64_t record_header(RecordType type, std::uint8_t flag, std::size_t words) {

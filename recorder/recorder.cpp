@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "recorder/callsite.h"
+#include "recorder/feed.h"
 #include "recorder/iteration_finder.h"
 #include "recorder/record.h"
 #include "recorder/trace_writer.h"
@@ -170,31 +171,8 @@ struct Recorder::Impl {
 
     void process() {
         const std::uint64_t* w = scratch.data();
-        switch (record_type(w[0])) {
-            case RecordType::allocate:
-                name_site(w[3]);
-                finder.allocate(w[1], static_cast<std::int64_t>(w[2]), record_flag(w[0]) != 0, w[3]);
-                break;
-            case RecordType::release:
-                finder.release(w[1]);
-                break;
-            case RecordType::op:
-                process_op();
-                break;
-            case RecordType::duration:
-                finder.op_duration(w[1], static_cast<std::int64_t>(w[2]));
-                break;
-            case RecordType::mark:
-                finder.mark();
-                break;
-            case RecordType::text:
-                if (static_cast<TextKind>(record_flag(w[0])) == TextKind::escape) finder.escaped(w[1]);
-                break;
-            case RecordType::swap:
-            case RecordType::stall:
-            case RecordType::device:
-                break;
-        }
+        if (record_type(w[0]) == RecordType::allocate) name_site(w[3]);
+        feed(finder, w, scratch.size(), touches);
         writer.append(w, scratch.size());
         if (finder.version() != version.load(std::memory_order_relaxed)) {
             const std::lock_guard lock(steady_mutex);
@@ -202,24 +180,6 @@ struct Recorder::Impl {
             version.store(finder.version(), std::memory_order_release);
         }
         instances.store(finder.instances(), std::memory_order_relaxed);
-    }
-
-    void process_op() {
-        const std::uint64_t* w = scratch.data();
-        OpView op;
-        op.kind = static_cast<OpKind>(record_flag(w[0]));
-        op.function = w[1];
-        for (std::size_t i = 0; i < 3; ++i) {
-            op.geometry[2 * i] = static_cast<std::uint32_t>(w[2 + i] >> 32);
-            op.geometry[2 * i + 1] = static_cast<std::uint32_t>(w[2 + i]);
-        }
-        op.stream = reinterpret_cast<void*>(w[5]);
-        touches.clear();
-        for (std::size_t i = kOpFixedWords; i < scratch.size(); ++i)
-            touches.push_back({w[i] >> 2, static_cast<Access>(w[i] & 3)});
-        op.touches = touches.data();
-        op.touch_count = static_cast<std::uint32_t>(touches.size());
-        finder.op(op);
     }
 
     // The trace names every site it uses. Slow once per site, on the recorder's own thread.
