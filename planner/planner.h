@@ -21,6 +21,8 @@ struct PlanOptions {
     int threads = 0;                 ///< 0: all
     std::uint64_t seed = 1;
     bool reorder = true;
+    bool no_remaps = false;          ///< true: every tensor keeps one place for good, or PlanError
+    int generations = 0;             ///< search: stop after so many (0: when time is up); same result on any machine
     std::string classes = "ours";    ///< or "paper": strict same-class reuse
     std::function<void(const Plan& best, double elapsed_s)> on_better;  ///< called from one thread at a time
     const std::atomic<bool>* cancel = nullptr;
@@ -48,7 +50,8 @@ std::string to_json(const Plan& plan);
 /// C entry of libswapadvisor_planner.so for the runtime, which opens the library with RTLD_LOCAL when first needed.
 /// `graph_json` in; on success returns 0 and sets *plan_json to a malloc'ed text the caller frees with free();
 /// on failure returns non-zero and sets *error to a malloc'ed line. `options_json`: {"planner","limit_bytes",
-/// "chunk_bytes","arena_below_bytes","seconds","threads","seed","reorder"}, each optional but limit_bytes.
+/// "chunk_bytes","arena_below_bytes","seconds","generations","threads","seed","reorder","no_remaps","classes"}, each
+/// optional but limit_bytes.
 /// `cancel`, if given, is polled; `on_better`, if given, gets each improvement.
 extern "C" int swapadvisor_plan(const char* graph_json, const char* options_json, const std::atomic<bool>* cancel,
                                 void (*on_better)(void* user, const char* plan_json), void* user, char** plan_json,

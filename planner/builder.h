@@ -1,0 +1,29 @@
+// From an order and keep-or-evict choices to a finished plan and its simulated period.
+#pragma once
+
+#include <optional>
+
+#include "planner/placement.h"
+#include "planner/select.h"
+#include "planner/swap_planner.h"
+
+namespace swapadvisor::planner {
+
+struct Built {
+    Plan plan;
+    SimResult sim;
+    std::int64_t dispatch_ns = 0;  ///< what the period would be if places did not matter
+    std::int64_t delayed_chunks = 0;
+};
+
+struct BuildOptions {
+    SwapOptions swap;
+    PlaceOptions place;
+    int passes = 3;
+};
+
+/// Empty when the choices exceed the pool or find no places.
+std::optional<Built> build(const Problem& problem, const Sequence& sequence,
+                           std::span<const GapChoice> choice, const BuildOptions& options);
+
+}  // namespace swapadvisor::planner

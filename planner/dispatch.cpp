@@ -1,0 +1,401 @@
+// Runs the machine with free choice and records what it chose.
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+#include "planner/swap_planner.h"
+
+namespace swapadvisor::planner {
+
+namespace {
+
+constexpr std::int64_t never = INT64_MAX;
+
+/// One direction of the link, in doubles: the simulator is the exact one.
+struct Lane {
+    bool busy = false, moving = false;
+    std::int64_t event = never;
+    double left = 0;  // bytes, at as_of
+    std::int64_t as_of = 0;
+    double rate = 1;
+    std::int32_t stay = -1;
+    bool last_iteration = false;
+
+    void settle(std::int64_t now) {
+        left = std::max(0.0, left - rate * 1e-9 * static_cast<double>(now - as_of));
+        as_of = now;
+    }
+    void set_rate(std::int64_t now, double r) {
+        rate = r;
+        event = now + static_cast<std::int64_t>(std::ceil(left / r * 1e9));
+    }
+};
+
+struct Link {
+    double in_alone, out_alone, in_both, out_both;
+    bool coupled;
+    explicit Link(const LinkRates& r)
+        : in_alone(static_cast<double>(r.in_alone)),
+          out_alone(static_cast<double>(r.out_alone)),
+          in_both(static_cast<double>(r.in_both)),
+          out_both(static_cast<double>(r.out_both)),
+          coupled(r.coupled) {}
+
+    /// True when the transfer has ended.
+    bool advance(Lane& lane, Lane& other, bool is_in, std::int64_t now) const {
+        if (!lane.busy || lane.event > now) return false;
+        if (coupled && !lane.moving) {
+            lane.moving = true;
+            lane.as_of = now;
+            lane.set_rate(now, other.moving ? (is_in ? in_both : out_both) : (is_in ? in_alone : out_alone));
+            if (other.moving) {
+                other.settle(now);
+                other.set_rate(now, is_in ? out_both : in_both);
+            }
+            if (lane.event > now) return false;
+        }
+        if (coupled) {
+            lane.moving = false;
+            if (other.moving) {
+                other.settle(now);
+                other.set_rate(now, is_in ? out_alone : in_alone);
+            }
+        }
+        lane.busy = false;
+        lane.event = never;
+        return true;
+    }
+    void start(Lane& lane, std::int64_t now, std::int64_t latency, std::int64_t alone_ns,
+               std::int64_t bytes) const {
+        lane.busy = true;
+        lane.moving = false;
+        lane.left = static_cast<double>(bytes);
+        lane.event = now + (coupled ? latency : alone_ns);
+    }
+};
+
+/// A write-back ready to go; the one whose memory is wanted first goes first.
+struct Ready {
+    std::int32_t wanted, stay;
+    bool operator>(const Ready& o) const { return wanted != o.wanted ? wanted > o.wanted : stay > o.stay; }
+};
+
+struct Progress {  // of one stay in one iteration
+    bool saved = true, used = true, released = true;
+};
+
+}  // namespace
+
+struct Dispatcher::Pass {
+    Dispatcher& d;
+    const Problem& problem;
+    const Sequence& sequence;
+    std::span<const Stay> stays;
+    const SwapOptions& options;
+    Dispatch& result;
+    Link link;
+    std::int32_t n;
+
+    std::vector<Progress> now_state, last_state;
+    std::vector<Ready> heap;       // this iteration's write-backs that are ready
+    std::vector<Ready> left_over;  // the last iteration's that still wait, front first
+    std::size_t left_over_at = 0;
+    Lane in, out;
+    std::int64_t now = 0, base = 0;
+    std::int64_t free_chunks = 0;
+    std::int32_t done = 0;  // ops done
+    std::int32_t running = -1;
+    std::int64_t op_end = never;
+    std::size_t next_in = 0;  // in in_order
+    std::size_t ins_done = 0;
+    std::vector<std::int32_t> carried;  // `in`s of the last iteration that have not started
+    std::size_t carried_at = 0;
+    std::size_t carried_pending = 0;    // not done
+    std::int32_t in_blocked_until = 0;  // ops done before another try makes sense
+
+    Pass(Dispatcher& dispatcher, const Sequence& s, std::span<const Stay> st, const SwapOptions& o,
+         Dispatch& r)
+        : d(dispatcher),
+          problem(dispatcher.problem_),
+          sequence(s),
+          stays(st),
+          options(o),
+          result(r),
+          link(problem.rates),
+          n(static_cast<std::int32_t>(s.order.size())) {}
+
+    std::int32_t wanted(const Stay& s) const {
+        if (s.release < n) return s.release;
+        return s.partner >= 0 && stays[s.partner].release < n ? stays[s.partner].release + n : 2 * n;
+    }
+    /// The stay that this one follows; `last` says whether that was in the iteration before.
+    std::int32_t before(std::int32_t stay, bool& last) const {
+        last = false;
+        if (stay > 0 && stays[stay - 1].tensor == stays[stay].tensor) return stay - 1;
+        last = true;
+        auto at = static_cast<std::size_t>(stay);
+        while (at + 1 < stays.size() && stays[at + 1].tensor == stays[stay].tensor) ++at;
+        return static_cast<std::int32_t>(at);
+    }
+    void try_release(std::int32_t stay, bool last);
+    void saved(std::int32_t stay, bool last);
+    bool start_op();
+    bool start_in();
+    bool start_out();
+    void op_done();
+    void iterate();
+    std::int32_t event() {
+        result.event_time.push_back(now - base);
+        return static_cast<std::int32_t>(result.event_time.size()) - 1;
+    }
+};
+
+void Dispatcher::Pass::try_release(std::int32_t stay, bool last) {
+    Progress& p = last ? last_state[stay] : now_state[stay];
+    if (p.released || !p.used || !p.saved) return;
+    const Stay& s = stays[stay];
+    if (s.waits_last_iteration && !last && !last_state[s.partner].saved) return;
+    p.released = true;
+    free_chunks += s.size;
+    result.release_event[stay] = event();
+    result.wraps[stay] = last;
+}
+
+void Dispatcher::Pass::saved(std::int32_t stay, bool last) {
+    (last ? last_state : now_state)[stay].saved = true;
+    const Stay& s = stays[stay];
+    if (s.release < n)
+        try_release(stay, last);
+    else if (s.partner >= 0 && last)
+        try_release(s.partner, false);
+}
+
+bool Dispatcher::Pass::start_op() {
+    if (running >= 0 || done == n || carried_pending > 0) return false;
+    if (ins_done < static_cast<std::size_t>(d.ins_needed_[done])) return false;
+    if (free_chunks < d.births_[done]) return false;
+    free_chunks -= d.births_[done];
+    running = done;
+    result.op_start[done] = now - base;
+    result.op_event[done] = event();
+    op_end = now + problem.graph.ops[sequence.order[done]].duration_ns;
+    return true;
+}
+
+bool Dispatcher::Pass::start_in() {
+    if (in.busy) return false;
+    const bool carry = carried_at < carried.size();
+    if (!carry && (next_in == result.in_order.size() || done < in_blocked_until)) return false;
+    const std::int32_t stay = carry ? carried[carried_at] : result.in_order[next_in];
+    const Stay& s = stays[stay];
+    bool last = false;
+    const std::int32_t previous = before(stay, last);
+    if (!(last || carry ? last_state : now_state)[previous].released) return false;
+    const std::int32_t until = std::min(s.begin, n);
+    std::int32_t reserve = 0;
+    if (!carry) {
+        if (!options.prefetch && done < s.begin) {
+            in_blocked_until = s.begin;
+            return false;
+        }
+        // An op before the need that would lack memory says how long to wait.
+        for (std::int32_t p = until; p-- > done;)
+            if (d.usage_[p] + s.size > problem.chunks) {
+                in_blocked_until = p + 1;
+                return false;
+            }
+        // Never take what the op at the head is waiting for.
+        if (running < 0 && done < n && done < s.begin) reserve = d.births_[done];
+    }
+    if (free_chunks < s.size + reserve) return false;
+    free_chunks -= s.size;
+    in.stay = stay;
+    in.last_iteration = carry;
+    link.start(in, now, problem.graph.device.transfer_latency_ns, problem.in_ns[s.tensor],
+               problem.graph.tensors[s.tensor].bytes);
+    if (carry) {
+        ++carried_at;
+        return true;
+    }
+    for (std::int32_t p = done; p < until; ++p) d.usage_[p] += s.size;
+    result.take_event[stay] = event();
+    result.in_start[stay] = now - base;
+    ++next_in;
+    return true;
+}
+
+bool Dispatcher::Pass::start_out() {
+    if (out.busy) return false;
+    std::int32_t stay = -1;
+    bool last = false;
+    if (left_over_at < left_over.size()) {
+        stay = left_over[left_over_at++].stay;
+        last = true;
+    } else {
+        if (heap.empty()) return false;
+        std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+        stay = heap.back().stay;
+        heap.pop_back();
+        result.out_order.push_back(stay);
+    }
+    const TensorId t = stays[stay].tensor;
+    out.stay = stay;
+    out.last_iteration = last;
+    link.start(out, now, problem.graph.device.transfer_latency_ns, problem.out_ns[t],
+               problem.graph.tensors[t].bytes);
+    return true;
+}
+
+void Dispatcher::Pass::op_done() {
+    const std::int32_t p = running;
+    running = -1;
+    op_end = never;
+    ++done;
+    for (std::int32_t i = d.save_at_[p]; i < d.save_at_[p + 1]; ++i) {
+        const std::int32_t stay = d.save_list_[i];
+        heap.push_back({wanted(stays[stay]), stay});
+        std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    }
+    for (std::int32_t i = d.release_at_[p]; i < d.release_at_[p + 1]; ++i) {
+        const std::int32_t stay = d.release_list_[i];
+        now_state[stay].used = true;
+        try_release(stay, false);
+    }
+}
+
+void Dispatcher::Pass::iterate() {
+    base = now;
+    last_state = now_state;
+    left_over.erase(left_over.begin(), left_over.begin() + static_cast<std::ptrdiff_t>(left_over_at));
+    left_over_at = 0;
+    std::sort(heap.begin(), heap.end(), [](const Ready& a, const Ready& b) { return b > a; });
+    left_over.insert(left_over.end(), heap.begin(), heap.end());
+    heap.clear();
+    out.last_iteration = true;
+    in.last_iteration = true;
+    carried.assign(result.in_order.begin() + static_cast<std::ptrdiff_t>(next_in), result.in_order.end());
+    carried_at = 0;
+    carried_pending = carried.size() + (in.busy ? 1 : 0);
+    result.out_order.clear();
+    result.event_time.clear();
+    done = 0;
+    next_in = 0;
+    ins_done = 0;
+    in_blocked_until = 0;
+    for (std::size_t i = 0; i < stays.size(); ++i) {
+        now_state[i] = {stays[i].save_after < 0, false, false};
+        result.take_event[i] = result.release_event[i] = -1;
+        result.in_start[i] = result.in_end[i] = -1;
+    }
+    while (true) {
+        if (link.advance(in, out, true, now)) {
+            if (in.last_iteration) {
+                --carried_pending;
+            } else {
+                ++ins_done;
+                result.in_end[in.stay] = now - base;
+            }
+        }
+        if (link.advance(out, in, false, now)) saved(out.stay, out.last_iteration);
+        if (running >= 0 && op_end <= now) op_done();
+        if (done == n && running < 0) break;
+        bool started = false;
+        started |= start_op();
+        started |= start_in();
+        started |= start_out();
+        const std::int64_t next = std::min({op_end, in.event, out.event});
+        if (next == never) {
+            if (started) continue;
+            result.ok = false;
+            return;
+        }
+        if (running < 0 && next > now) {
+            if (carried_pending > 0 || ins_done < static_cast<std::size_t>(d.ins_needed_[done]))
+                result.stall_in_ns += next - now;
+            else
+                result.stall_memory_ns += next - now;
+        }
+        now = std::max(now, next);
+    }
+    result.period_ns = now - base;
+    std::sort(heap.begin(), heap.end(), [](const Ready& a, const Ready& b) { return b > a; });
+}
+
+void Dispatcher::run(const Sequence& sequence, std::span<const Stay> stays, const SwapOptions& options,
+                     int passes, Dispatch& r) {
+    const auto n = static_cast<std::int32_t>(sequence.order.size());
+    const auto slots = static_cast<std::size_t>(n);
+    r.ok = true;
+    r.overfull = -1;
+    r.in_order.clear();
+    r.op_start.assign(slots, 0);
+    r.op_event.assign(slots, 0);
+    r.take_event.assign(stays.size(), -1);
+    r.release_event.assign(stays.size(), -1);
+    r.wraps.assign(stays.size(), 0);
+    r.in_start.assign(stays.size(), -1);
+    r.in_end.assign(stays.size(), -1);
+    births_.assign(slots + 1, 0);
+    release_at_.assign(slots + 2, 0);
+    save_at_.assign(slots + 2, 0);
+    ins_needed_.assign(slots + 1, 0);
+    std::vector<std::int32_t> base_usage(slots + 1, 0);
+    std::int64_t initial = 0;
+    auto save_position = [&](const Stay& s) {
+        return options.early_save || s.release >= n ? s.save_after : std::max(s.save_after, s.release);
+    };
+    for (std::size_t i = 0; i < stays.size(); ++i) {
+        const Stay& s = stays[i];
+        if (s.begin < n) base_usage[s.begin] += s.size;
+        if (s.begin < n && s.release + 1 <= n) base_usage[std::min(s.release + 1, n)] -= s.size;
+        if (s.birth) births_[s.begin] += s.size;
+        if (s.initial) initial += s.size;
+        if (s.by_in) r.in_order.push_back(static_cast<std::int32_t>(i));
+        if (s.by_in && s.begin < n) ++ins_needed_[s.begin];
+        if (s.release < n) ++release_at_[s.release + 1];
+        if (s.save_after >= 0) ++save_at_[save_position(s) + 1];
+    }
+    for (std::int32_t p = 1; p <= n; ++p) {
+        base_usage[p] += base_usage[p - 1];
+        ins_needed_[p] += ins_needed_[p - 1];
+        release_at_[p] += release_at_[p - 1];
+        save_at_[p] += save_at_[p - 1];
+    }
+    release_list_.resize(static_cast<std::size_t>(release_at_[n]));
+    save_list_.resize(static_cast<std::size_t>(save_at_[n]));
+    {
+        std::vector<std::int32_t> fill_release(release_at_.begin(), release_at_.end()),
+            fill_save(save_at_.begin(), save_at_.end());
+        for (std::size_t i = 0; i < stays.size(); ++i) {
+            const Stay& s = stays[i];
+            if (s.release < n)
+                release_list_[static_cast<std::size_t>(fill_release[s.release]++)] =
+                    static_cast<std::int32_t>(i);
+            if (s.save_after >= 0)
+                save_list_[static_cast<std::size_t>(fill_save[save_position(s)]++)] =
+                    static_cast<std::int32_t>(i);
+        }
+    }
+    for (std::int32_t p = 0; p < n; ++p)
+        if (base_usage[p] > problem_.chunks) {
+            r.ok = false;
+            r.overfull = p;
+            return;
+        }
+    std::stable_sort(r.in_order.begin(), r.in_order.end(), [&](std::int32_t a, std::int32_t b) {
+        return stays[static_cast<std::size_t>(a)].begin < stays[static_cast<std::size_t>(b)].begin;
+    });
+    Pass pass(*this, sequence, stays, options, r);
+    pass.now_state.assign(stays.size(), {});
+    pass.free_chunks = problem_.chunks - initial;
+    pass.next_in = r.in_order.size();  // nothing is left over from before the first iteration
+    for (int i = 0; i < passes && r.ok; ++i) {
+        usage_ = base_usage;
+        r.stall_in_ns = r.stall_memory_ns = 0;
+        pass.iterate();
+    }
+    // What the recorded iteration leaves to the next one goes on in the same order.
+    for (const Ready& waiting : pass.heap) r.out_order.push_back(waiting.stay);
+}
+
+}  // namespace swapadvisor::planner

@@ -1,0 +1,183 @@
+#include "planner/problem.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace swapadvisor::planner {
+
+namespace {
+
+constexpr std::int64_t arena_grain = 512;
+
+std::int64_t round_up(std::int64_t bytes, std::int64_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+std::int64_t duration(std::int64_t bytes, std::uint64_t rate, std::int64_t latency) {
+    const auto whole =
+        static_cast<std::int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate) + 0.999);
+    return latency + whole;
+}
+
+std::string op_text(const Graph& graph, OpId op) {
+    return "op " + std::to_string(op) + (graph.ops[op].name.empty() ? "" : " (" + graph.ops[op].name + ")");
+}
+
+/// Distinct tensors that one op touches.
+void touched(const Op& op, std::vector<Problem::Use>& into) {
+    into.clear();
+    for (const TensorId t : op.writes) into.push_back({t, true});
+    for (const TensorId t : op.reads) into.push_back({t, false});
+    std::stable_sort(into.begin(), into.end(),
+                     [](const Problem::Use& a, const Problem::Use& b) { return a.tensor < b.tensor; });
+    into.erase(std::unique(into.begin(), into.end(),
+                           [](const Problem::Use& a, const Problem::Use& b) { return a.tensor == b.tensor; }),
+               into.end());
+}
+
+}  // namespace
+
+Problem::Problem(const Graph& g, const PlanOptions& options)
+    : graph(g), dependencies(g), rates(g.device), limit_bytes(options.limit_bytes) {
+    if (limit_bytes <= 0) throw PlanError("the memory limit must be above 0 bytes: give one with --memory");
+    if (limit_bytes > graph.device.memory_bytes)
+        throw PlanError("the limit of " + std::to_string(limit_bytes) +
+                        " bytes is above the device's memory of " +
+                        std::to_string(graph.device.memory_bytes) + " bytes: choose a smaller one");
+    for (const Op& op : graph.ops) compute_ns += op.duration_ns;
+    choose_pool(options);
+    const std::size_t tensors = graph.tensors.size();
+    std::vector<Use> touch;
+    std::vector<std::uint32_t> count(tensors, 0);
+    uses_at_.push_back(0);
+    for (const Op& op : graph.ops) {
+        touched(op, touch);
+        for (const Use& u : touch)
+            if (size[u.tensor] > 0) {
+                uses_.push_back(u);
+                ++count[u.tensor];
+            }
+        uses_at_.push_back(static_cast<std::uint32_t>(uses_.size()));
+    }
+    first_use_.push_back(0);
+    for (const std::uint32_t c : count) first_use_.push_back(first_use_.back() + c);
+    for (std::size_t t = 0; t < tensors; ++t) {
+        if (count[t] == 0) size[t] = 0;  // nobody needs it on the device
+        in_ns.push_back(duration(graph.tensors[t].bytes, rates.in_alone, graph.device.transfer_latency_ns));
+        out_ns.push_back(duration(graph.tensors[t].bytes, rates.out_alone, graph.device.transfer_latency_ns));
+    }
+    check_working_sets();
+}
+
+/// The chunk size and the arena. Small tensors waste most of a chunk, so they go to the arena (resident for
+/// good) as long as that costs less than the rounding it saves, judged by what is live at a time.
+void Problem::choose_pool(const PlanOptions& options) {
+    const std::size_t tensors = graph.tensors.size();
+    chunk_bytes = options.chunk_bytes;
+    if (chunk_bytes <= 0) {
+        chunk_bytes = std::int64_t{2} << 20;  // the granularity of device mappings
+        while (chunk_bytes > 1 && limit_bytes / chunk_bytes < 2048) chunk_bytes /= 2;
+        while (limit_bytes / chunk_bytes > 65536) chunk_bytes *= 2;
+    }
+    const auto n = static_cast<std::int32_t>(graph.ops.size());
+    std::vector<std::int32_t> first(tensors, -1), last(tensors, -1);
+    std::vector<Use> touch;
+    for (std::int32_t i = 0; i < n; ++i) {
+        touched(graph.ops[i], touch);
+        for (const Use& u : touch) {
+            if (first[u.tensor] < 0) first[u.tensor] = i;
+            last[u.tensor] = i;
+        }
+    }
+    // Candidates: powers of two up to a chunk. Score: arena + rounding waste of the rest at the busiest
+    // position.
+    auto score = [&](std::int64_t below) {
+        double arena_total = 0;
+        std::vector<double> waste(static_cast<std::size_t>(n) + 1, 0),
+            live(static_cast<std::size_t>(n) + 1, 0);
+        for (std::size_t t = 0; t < tensors; ++t) {
+            const std::int64_t bytes = graph.tensors[t].bytes;
+            if (bytes < below || bytes == 0) {
+                if (first[t] < 0 && bytes >= options.arena_below_bytes) continue;
+                arena_total += static_cast<double>(round_up(bytes, arena_grain));
+                continue;
+            }
+            if (first[t] < 0) continue;
+            const bool all = graph.tensors[t].persistent;
+            const auto from = static_cast<std::size_t>(all ? 0 : first[t]);
+            const auto to = static_cast<std::size_t>(all ? n : last[t] + 1);
+            const auto extra = static_cast<double>(round_up(bytes, chunk_bytes) - bytes);
+            waste[from] += extra;
+            waste[to] -= extra;
+            live[from] += static_cast<double>(bytes);
+            live[to] -= static_cast<double>(bytes);
+        }
+        double w = 0, l = 0, worst = 0;
+        for (std::size_t i = 0; i < waste.size(); ++i) {
+            w += waste[i];
+            l += live[i];
+            const auto room = static_cast<double>(limit_bytes);
+            worst = std::max(worst, l > room ? w * room / l : w);
+        }
+        return arena_total + worst;
+    };
+    std::int64_t below = options.arena_below_bytes;
+    double best = score(below);
+    for (std::int64_t candidate = arena_grain; candidate <= chunk_bytes; candidate *= 2) {
+        if (candidate <= options.arena_below_bytes) continue;
+        const double s = score(candidate);
+        if (s < best) {
+            best = s;
+            below = candidate;
+        }
+    }
+    size.assign(tensors, 0);
+    for (std::size_t t = 0; t < tensors; ++t) {
+        const Tensor& tensor = graph.tensors[t];
+        if (tensor.bytes < options.arena_below_bytes ||
+            (first[t] >= 0 && (tensor.bytes < below || tensor.bytes == 0))) {
+            arena.push_back(static_cast<TensorId>(t));
+            arena_bytes += round_up(tensor.bytes, arena_grain);
+        } else if (first[t] >= 0) {
+            size[t] = static_cast<std::int32_t>(
+                std::min<std::int64_t>(round_up(tensor.bytes, chunk_bytes) / chunk_bytes, INT32_MAX / 4));
+        }
+    }
+    if (arena_bytes > limit_bytes)
+        throw PlanError("tensors smaller than " + std::to_string(below) + " bytes stay resident and take " +
+                        std::to_string(arena_bytes) + " bytes, more than the limit of " +
+                        std::to_string(limit_bytes) + " bytes: raise the limit");
+    chunks = static_cast<std::int32_t>((limit_bytes - arena_bytes) / chunk_bytes);
+}
+
+void Problem::check_working_sets() const {
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        const auto op = static_cast<OpId>(i);
+        std::int64_t total = 0, bytes = 0;
+        for (const Use& u : uses(op)) {
+            total += size[u.tensor];
+            bytes += graph.tensors[u.tensor].bytes;
+        }
+        if (total > chunks)
+            throw PlanError(op_text(graph, op) + " touches " + std::to_string(bytes) + " bytes at once (" +
+                            std::to_string(total * chunk_bytes) + " in chunks), but the limit of " +
+                            std::to_string(limit_bytes) + " bytes leaves " +
+                            std::to_string(chunks * chunk_bytes) +
+                            " beside the resident small tensors: raise the limit");
+    }
+}
+
+Sequence::Sequence(const Problem& problem, std::vector<OpId> schedule) : order(std::move(schedule)) {
+    position.resize(problem.use_count());
+    writes.resize(problem.use_count());
+    std::vector<std::uint32_t> next(problem.size.size());
+    for (std::size_t t = 0; t < next.size(); ++t) next[t] = problem.first_use(static_cast<TensorId>(t));
+    for (std::size_t p = 0; p < order.size(); ++p)
+        for (const Problem::Use& u : problem.uses(order[p])) {
+            const std::uint32_t at = next[u.tensor]++;
+            position[at] = static_cast<std::int32_t>(p);
+            writes[at] = u.write;
+        }
+}
+
+}  // namespace swapadvisor::planner

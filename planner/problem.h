@@ -1,0 +1,69 @@
+// What the planner works on: graph, machine and limit with sizes in chunks, and an order of the ops as seen
+// by the tensors. Immutable once built; share across threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/dependencies.h"
+#include "planner/graph.h"
+#include "planner/planner.h"
+#include "planner/simulator.h"
+
+namespace swapadvisor::planner {
+
+struct Problem {
+    Problem(const Graph& graph, const PlanOptions& options);
+
+    struct Use {
+        TensorId tensor;
+        bool write;
+    };
+
+    const Graph& graph;
+    Dependencies dependencies;
+    LinkRates rates;
+    std::int64_t limit_bytes = 0;
+    std::int64_t chunk_bytes = 1;
+    std::int32_t chunks = 0;
+    std::int64_t arena_bytes = 0;
+    std::vector<TensorId> arena;
+    std::vector<std::int32_t> size;           ///< chunks of each tensor; 0: in the arena, empty or never used
+    std::vector<std::int64_t> in_ns, out_ns;  ///< one transfer, alone, latency included
+    std::int64_t compute_ns = 0;
+
+    /// The pool tensors that `op` touches, each once.
+    std::span<const Use> uses(OpId op) const {
+        return {uses_.data() + uses_at_[op], uses_.data() + uses_at_[op + 1]};
+    }
+    std::size_t use_count() const { return uses_.size(); }
+    /// Uses of one tensor keep their numbers whatever the order of ops: numbers of tensor t are
+    /// [first_use(t), first_use(t + 1)), by position in the order at hand.
+    std::uint32_t first_use(TensorId t) const { return first_use_[t]; }
+
+  private:
+    void choose_pool(const PlanOptions& options);
+    void check_working_sets() const;
+    std::vector<Use> uses_;
+    std::vector<std::uint32_t> uses_at_, first_use_;
+};
+
+/// One order of ops: where each tensor is used. Use u of a tensor opens gap u, up to its next use (for the
+/// last use of a persistent tensor: up to its first use in the next iteration).
+struct Sequence {
+    Sequence(const Problem& problem, std::vector<OpId> order);
+
+    std::vector<OpId> order;
+    std::vector<std::int32_t> position;  ///< by use number: position in `order`
+    std::vector<std::uint8_t> writes;    ///< by use number
+};
+
+/// What becomes of a tensor between two uses.
+enum class GapChoice : std::uint8_t {
+    keep,
+    evict,      ///< leaves after the use that opens the gap, comes back for the one that closes it
+    evict_tail  ///< last gap of a persistent tensor only: comes back before the iteration ends
+};
+
+}  // namespace swapadvisor::planner
