@@ -1,9 +1,9 @@
 # The preload object, the command, and the tests of both. The wrappers are generated from the toolkit's headers.
 INTERPOSE_GENERATED := $(BUILD)/generated/interpose/generated
-INTERPOSE_MADE := $(addprefix $(INTERPOSE_GENERATED)/,hooks.h wrappers.cpp entries.inc exports.map fake_driver.inc)
+INTERPOSE_MADE := $(addprefix $(INTERPOSE_GENERATED)/,hooks.h wrappers.cpp entries.inc exports.map fake_driver.inc fake_abis.inc)
 CXXFLAGS += -I$(BUILD)/generated
 
-# The runtime proper is interpose/runtime*.cpp; without it no_runtime.cpp, whose methods are never reached.
+# The runtime proper is interpose/runtime*.cpp.
 INTERPOSE_RUNTIME_SRCS := $(wildcard interpose/runtime*.cpp)
 INTERPOSE_ROUTE_SRCS := $(filter-out $(INTERPOSE_RUNTIME_SRCS) interpose/no_runtime.cpp,$(wildcard interpose/*.cpp))
 INTERPOSE_ROUTE_OBJS := $(call obj,$(INTERPOSE_ROUTE_SRCS)) $(BUILD)/obj/interpose/dlsym.o $(BUILD)/obj/interpose/wrappers.o
@@ -24,16 +24,18 @@ $(BUILD)/obj/interpose/routes.o: $(INTERPOSE_GENERATED)/entries.inc
 PRELOAD_LDFLAGS = -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-z,nodelete \
 	-Wl,--version-script=$(INTERPOSE_GENERATED)/exports.map -Wl,-soname,libswapadvisor.so
 
-ifneq ($(INTERPOSE_RUNTIME_SRCS),)
 PRELOAD_OBJS := $(INTERPOSE_ROUTE_OBJS) $(INTERPOSE_RUNTIME_OBJS)
-PRELOAD_LDFLAGS += -Wl,-z,defs
 PRELOAD_ARCHIVES := $(BUILD)/libswapadvisor_replayer.a $(BUILD)/libswapadvisor_recorder.a
 PRELOAD_LIBS := -l:libzstd.a -l:libxxhash.a
-else
-PRELOAD_OBJS := $(INTERPOSE_ROUTE_OBJS) $(BUILD)/obj/interpose/no_runtime.o
-endif
 $(BUILD)/libswapadvisor.so: $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(INTERPOSE_GENERATED)/exports.map
-	$(CXX) $(PRELOAD_LDFLAGS) $(LDFLAGS) -o $@ $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(PRELOAD_LIBS)
+	$(CXX) $(PRELOAD_LDFLAGS) -Wl,-z,defs $(LDFLAGS) -o $@ $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(PRELOAD_LIBS)
+
+# The routes with a runtime that manages nothing, for tests of the routes alone. Its methods are never reached.
+ROUTES_ONLY_OBJS := $(INTERPOSE_ROUTE_OBJS) $(BUILD)/obj/interpose/no_runtime.o
+$(BUILD)/tests/interpose/libroutes_only.so: $(ROUTES_ONLY_OBJS) $(INTERPOSE_GENERATED)/exports.map
+	@mkdir -p $(@D)
+	$(CXX) $(PRELOAD_LDFLAGS) $(LDFLAGS) -o $@ $(ROUTES_ONLY_OBJS)
+TEST_DEPS += $(BUILD)/tests/interpose/libroutes_only.so
 
 # The command. It links the planner and the recorder, and never the driver.
 COMMAND_SRCS := $(wildcard interpose/command/*.cpp)
@@ -46,3 +48,34 @@ $(BUILD)/swapadvisor: $(COMMAND_OBJS) $(BUILD)/libswapadvisor_recorder.a $(BUILD
 	$(CXX) $(LDFLAGS) -o $@ $^ -lfmt -ldl -lpthread $(RECORDER_LIBS) $(PLANNER_LIBS)
 
 ALL += $(BUILD)/libswapadvisor.so $(BUILD)/swapadvisor
+
+# A driver whose calls do nothing, for tests of the routes and for the bench; and one that lacks and adds symbols.
+FAKE_DIR := tests/unit/interpose/fake_driver
+FAKE_OBJS := $(call obj,$(wildcard $(FAKE_DIR)/*.c))
+$(FAKE_OBJS): | $(INTERPOSE_GENERATED)/hooks.h
+$(FAKE_OBJS): $(FAKE_DIR)/fake_driver.h
+$(BUILD)/obj/$(FAKE_DIR)/%.o: $(FAKE_DIR)/%.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -fPIC -fvisibility=hidden -Wno-builtin-declaration-mismatch -I. -I$(FAKE_DIR) -I$(BUILD)/generated \
+		-isystem $(CUDA_HOME)/include -MMD -MP -c $< -o $@
+$(BUILD)/tests/fakedriver/libcuda.so.1: $(FAKE_OBJS)
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o $@ $^
+# Old: no symbol for the newer look-up, nor for anything that came after 12.0.
+$(BUILD)/tests/fakedriver/old/libcuda.so.1: $(FAKE_OBJS) $(FAKE_DIR)/old.map
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -Wl,--version-script=$(FAKE_DIR)/old.map -o $@ $(FAKE_OBJS)
+
+# Small programs and libraries that the system tests start.
+PROBE_DIR := tests/unit/interpose/programs
+PROBES := $(BUILD)/tests/interpose
+$(PROBES)/%.so: $(PROBE_DIR)/%.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -fPIC -shared -fvisibility=hidden -o $@ $< -ldl
+$(PROBES)/%: $(PROBE_DIR)/%.cpp $(BUILD)/tests/fakedriver/libcuda.so.1
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< -ldl -lpthread $(PROBE_LIBS)
+$(PROBES)/linked_probe: PROBE_LIBS := $(BUILD)/tests/fakedriver/libcuda.so.1
+TEST_DEPS += $(patsubst $(PROBE_DIR)/%.cpp,$(PROBES)/%,$(wildcard $(PROBE_DIR)/*.cpp))
+TEST_DEPS += $(patsubst $(PROBE_DIR)/%.c,$(PROBES)/%.so,$(wildcard $(PROBE_DIR)/*.c))
+TEST_DEPS += $(BUILD)/tests/fakedriver/libcuda.so.1 $(BUILD)/tests/fakedriver/old/libcuda.so.1

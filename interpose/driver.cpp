@@ -119,7 +119,7 @@ bool detail::claim_managed(unsigned copy) {
         if (!config().enabled) bypass.store(true, std::memory_order_relaxed);
         return true;
     }
-    if (expected != static_cast<int>(copy) && first_time(0x636f7079 + copy)) {
+    if (expected != static_cast<int>(copy) && first_time(reinterpret_cast<std::uintptr_t>(&managed))) {
         say("a second copy of the CUDA driver is in use: calls to it are forwarded, its memory is not managed");
     }
     return expected == static_cast<int>(copy);
@@ -168,11 +168,6 @@ int driver_copy_at(void* address, void* handle) {
 }
 
 bool inside_driver(const void* address) { return known_copy(base_of(address)) >= 0; }
-
-bool loaded_driver_has(const char* symbol) {
-    if (!find_default(false)) return false;
-    return real_symbol(nullptr, symbol) != nullptr;
-}
 
 int hooked_slot(const char* symbol) {
     const auto* end = kHookedSymbols + kHookCount;

@@ -52,9 +52,6 @@ int driver_copy_at(void* address, void* handle);
 /// True if `address` lies in the driver (any known copy).
 bool inside_driver(const void* address);
 
-/// True if any driver that is already loaded has `symbol`; loads nothing.
-bool loaded_driver_has(const char* symbol);
-
 /// Slot of a hooked symbol by its exact name, or -1.
 int hooked_slot(const char* symbol);
 

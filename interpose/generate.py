@@ -6,6 +6,7 @@
   entries.inc  every entry point the header knows: name, variant, first version, exported symbol, slot or -1
   exports.map  the version script of the preload object
   fake_driver.inc  every exported symbol, for the do-nothing driver of the tests
+  fake_abis.inc    every ABI of it, likewise
 
 The header gives each ABI of a call as PFN_<name>_v<first version>[_ptds|_ptsz]. The driver exports the same ABIs as
 <name>, <name>_v2, <name>_v3..., in the order of their versions; the newest ABI is the highest suffix there is."""
@@ -191,6 +192,10 @@ def write_fake(entries):
     return HEADER + "".join(f"FAKE_ENTRY({e.symbol})\n" for e in entries)
 
 
+def write_fake_abis(entries):
+    return HEADER + "".join(f'FAKE_ABI("{e.name}", {int(bool(e.variant))}, {e.version}, "{e.symbol}")\n' for e in entries)
+
+
 def write_if_changed(path, text):
     try:
         with open(path) as file:
@@ -217,7 +222,8 @@ def main():
                        ("wrappers.cpp", write_wrappers(bodies, hooked)),
                        ("entries.inc", write_entries(entries, hooked)),
                        ("exports.map", write_exports(hooked)),
-                       ("fake_driver.inc", write_fake(entries))):
+                       ("fake_driver.inc", write_fake(entries)),
+                       ("fake_abis.inc", write_fake_abis(entries))):
         write_if_changed(os.path.join(args.out, name), text)
 
 

@@ -2,6 +2,7 @@
 #include "interpose/routes.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,13 +20,12 @@ constexpr EntryPoint kEntryPoints[] = {
 #include "interpose/generated/entries.inc"
 };
 
-std::uintptr_t own_base() {
-    static const std::uintptr_t base = [] {
-        Dl_info info;
-        return dladdr(reinterpret_cast<const void*>(&own_base), &info) ? reinterpret_cast<std::uintptr_t>(info.dli_fbase)
-                                                                      : 0;
-    }();
-    return base;
+/// True for our own code, and for null.
+bool is_own(const void* address) {
+    Dl_info own, other;
+    if (!address) return true;
+    return dladdr(reinterpret_cast<const void*>(&is_own), &own) && dladdr(address, &other) &&
+           own.dli_fbase == other.dli_fbase;
 }
 
 const char* object_name(const void* address) {
@@ -101,7 +101,11 @@ void* route_proc_address(unsigned copy, const char* name, int version, std::uint
         }
         return real;
     }
-    return same->slot >= 0 ? kHookFunctions[copy][same->slot] : real;
+    if (same->slot < 0) return real;
+    // A driver may hand out what it does not export.
+    const auto slot = static_cast<unsigned>(same->slot);
+    if (!real_function(copy, slot)) real_functions[copy][slot].store(real, std::memory_order_relaxed);
+    return kHookFunctions[copy][slot];
 }
 
 void log_route(const char* route, const char* name, const void* caller, bool hooked) {
@@ -119,25 +123,27 @@ extern "C" void* swapadvisor_route(void* handle, const char* name, const char* v
         }
         return nullptr;
     }
+    const auto look_up = [&](void* where) {
+        return version ? swapadvisor_real_dlvsym(where, name, version) : swapadvisor_real_dlsym(where, name);
+    };
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) {
-        // Our exported hook is found like the driver's own symbol would be, but must not be where there is no driver.
-        if (loaded_driver_has(name)) return nullptr;
-        void* next = version ? swapadvisor_real_dlvsym(RTLD_NEXT, name, version) : swapadvisor_real_dlsym(RTLD_NEXT, name);
-        if (next) return nullptr;
-        *answered = 1;
+        // Our exported hook is found like the driver's own symbol would be, but must not be found where that would not:
+        // neither in the global scope behind us nor in the caller's own.
+        Dl_info from;
+        link_map* caller_map = nullptr;
+        const bool there =
+            look_up(RTLD_NEXT) || (dladdr1(caller, &from, reinterpret_cast<void**>(&caller_map), RTLD_DL_LINKMAP) &&
+                                   caller_map && !is_own(look_up(caller_map)));
+        *answered = !there;
         return nullptr;
     }
-    void* found = version ? swapadvisor_real_dlvsym(handle, name, version) : swapadvisor_real_dlsym(handle, name);
+    void* found = look_up(handle);
     *answered = 1;
     if (!found) return nullptr;
     Dl_info at, from;
     if (!dladdr(found, &at)) return found;
-    if (reinterpret_cast<std::uintptr_t>(at.dli_fbase) == own_base()) {
-        // Found through the global scope (a handle of the main program).
-        if (loaded_driver_has(name)) return found;
-        void* next = swapadvisor_real_dlsym(RTLD_NEXT, name);  // sets the program's error if there is none
-        return next ? found : nullptr;
-    }
+    // Found through the global scope (a handle of the main program): as above.
+    if (is_own(found)) return look_up(RTLD_NEXT) ? found : nullptr;
     if (dladdr(caller, &from) && (from.dli_fbase == at.dli_fbase || inside_driver(caller))) return found;
     const int copy = driver_copy_at(found, handle);
     if (copy < 0) return found;

@@ -74,7 +74,7 @@ void add_options(CLI::App& app, Launch& launch) {
 int parse(CLI::App& app, Launch& launch, int argc, char** argv) {
     app.name(argv[0]);
     app.prefix_command();
-    app.get_formatter()->label("[OPTIONS]", "[options] -- PROGRAM [arguments]");
+    app.get_formatter()->label("OPTIONS", "options] -- PROGRAM [arguments");  // the formatter adds the outer brackets
     std::vector<std::string> ours(argv + 1, argv + argc);
     const auto split = std::find(ours.begin(), ours.end(), "--");
     std::vector<std::string> rest(split == ours.end() ? split : split + 1, ours.end());

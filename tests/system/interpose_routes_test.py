@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Every way to the driver, on a driver that only counts its calls: the hook is found where the driver's own symbol
+would be, leads to the same function, and nothing else changes."""
+
+import os
+import re
+import shutil
+
+from tap import Suite, equal
+
+suite = Suite()
+SHIM = suite.path("tests/interpose/libroutes_only.so")
+DRIVER = suite.path("tests/fakedriver")
+OLD_DRIVER = suite.path("tests/fakedriver/old")
+PROBE = suite.path("tests/interpose/dl_probe")
+
+
+def hooked_symbols():
+    with open(os.path.join(suite.build, "generated/interpose/generated/exports.map")) as file:
+        return set(re.findall(r"\b(cu[A-Z]\w+);", file.read()))
+
+
+def entry_points():
+    """(name, variant, first version, symbol) as the generator found them."""
+    with open(os.path.join(suite.build, "generated/interpose/generated/entries.inc")) as file:
+        return re.findall(r'\{"(\w+)", Variant::(\w+), (\d+), "(\w+)"', file.read())
+
+
+def probe(*words, preload=SHIM, libraries=DRIVER, **more):
+    done = suite.run([PROBE, *words], preload=preload, libraries=libraries, **more)
+    assert done.returncode == 0, f"{words}: status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def same_but_owner(*words, hooked, **more):
+    """With and without the shim: the same lines, except that the named symbols are found in it."""
+    plain = probe(*words, preload=None, **more).stdout.splitlines()
+    shimmed = probe(*words, **more).stdout.splitlines()
+    equal(len(shimmed), len(plain))
+    for before, after in zip(plain, shimmed):
+        symbol = before.split()[1].rstrip(":") if len(before.split()) > 1 else ""
+        if symbol in hooked and before.startswith(("dlsym", "dlvsym", "default", "next", "main")):
+            before = re.sub(r"(libcuda\.so\.1|renamed\.so)", "libroutes_only.so", before)
+        equal(after, before, words)
+    return shimmed
+
+
+@suite.test("exported symbols of a program linked with the driver")
+def _():
+    plain = suite.run([suite.path("tests/interpose/linked_probe")], libraries=DRIVER)
+    shimmed = suite.run([suite.path("tests/interpose/linked_probe")], preload=SHIM, libraries=DRIVER)
+    equal(shimmed.stdout, plain.stdout)
+    assert "arrived 1 1 1" in shimmed.stdout, shimmed.stdout
+
+
+NAMES = ["cuMemAlloc_v2", "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuMemAlloc", "cuInit", "cuGetProcAddress_v2",
+         "cuNoSuchCall", "cuMemAlloc_v2x", "cuMemAllo", "cuGetExportTable"]
+HOOKED = ["cuMemAlloc_v2", "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuGetProcAddress_v2"]
+
+
+@suite.test("dlsym and dlvsym by SONAME")
+def _():
+    lines = same_but_owner("dlsym", "libcuda.so.1", *NAMES, hooked=HOOKED)
+    assert any(line.startswith("dlsym cuMemAlloc_v2: libroutes_only.so") for line in lines), lines
+
+
+@suite.test("dlsym by absolute path")
+def _():
+    same_but_owner("dlsym", os.path.join(DRIVER, "libcuda.so.1"), *NAMES, hooked=HOOKED, libraries=None)
+
+
+@suite.test("dlsym on a driver under another name")
+def _():
+    renamed = os.path.join(suite.scratch, "renamed.so")
+    shutil.copy(os.path.join(DRIVER, "libcuda.so.1"), renamed)
+    lines = same_but_owner("dlsym", renamed, *NAMES, hooked=HOOKED, libraries=None)
+    assert any(line.startswith("dlsym cuMemAlloc_v2: libroutes_only.so") for line in lines), lines
+
+
+@suite.test("every name that is exported is found as without the shim")
+def _():
+    symbols = sorted({symbol for _, _, _, symbol in entry_points()})
+    hooked = hooked_symbols()
+    assert len(symbols) > 600 and len(hooked) > 50
+    same_but_owner("dlsym", "libcuda.so.1", *symbols, hooked=hooked)
+
+
+@suite.test("RTLD_DEFAULT, RTLD_NEXT and the main program, driver in the global scope")
+def _():
+    same_but_owner("global", "libcuda.so.1", *NAMES, hooked=HOOKED)
+
+
+@suite.test("RTLD_DEFAULT, RTLD_NEXT and the main program, driver in a local scope")
+def _():
+    same_but_owner("local", "libcuda.so.1", *NAMES, hooked=HOOKED)
+
+
+@suite.test("RTLD_DEFAULT, RTLD_NEXT and the main program, no driver")
+def _():
+    same_but_owner("local", "", *NAMES, hooked=HOOKED, libraries=None)
+
+
+@suite.test("dlsym from Python's ctypes")
+def _():
+    code = ("import ctypes, sys\n"
+            "cuda = ctypes.CDLL(sys.argv[1])\n"
+            "p = ctypes.c_uint64()\n"
+            "print(cuda.cuInit(0), cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(4096)), p.value != 0)\n"
+            "cuda.fake_count.restype = ctypes.c_ulong\n"
+            "print(cuda.fake_count(b'cuMemAlloc_v2'), hasattr(cuda, 'cuNoSuchCall'))\n")
+    for preload in (None, SHIM):
+        done = suite.run(["/usr/bin/python3", "-c", code, os.path.join(DRIVER, "libcuda.so.1")], preload=preload)
+        equal((done.stdout, done.returncode), ("0 0 True\n1 False\n", 0), done.stderr)
+
+
+def all_requests():
+    requests = []
+    for name in sorted({name for name, _, _, _ in entry_points()}):
+        versions = sorted({int(v) for n, _, v, _ in entry_points() if n == name})
+        asked = set()
+        for version in versions:
+            asked |= {version, version - 1, version + 1}
+        asked |= {13000, 2000, 99990}
+        requests += [f"{name} {version}" for version in sorted(asked)]
+    return "\n".join(requests) + "\n"
+
+
+def check_look_up(**more):
+    hooked = hooked_symbols()
+    requests = all_requests()
+    plain = probe("look-up", "libcuda.so.1", preload=None, stdin=requests, **more).stdout.splitlines()
+    shimmed = probe("look-up", "libcuda.so.1", stdin=requests, **more).stdout.splitlines()
+    equal(shimmed[0], "self libroutes_only.so")
+    equal(len(shimmed), len(plain))
+    answers = 0
+    for before, after in zip(plain[1:], shimmed[1:]):
+        request, _, answer = before.partition(": ")
+        words = answer.split()
+        if len(words) > 3 and words[3] in hooked:
+            # A hook of that very symbol: the call arrived there, and returned the same.
+            words[2] = "libroutes_only.so"
+            answers += 1
+        equal(after, f"{request}: {' '.join(words)}", request)
+    return answers, len(plain)
+
+
+@suite.test("cuGetProcAddress: every ABI of every name with every flag")
+def _():
+    answers, requests = check_look_up()
+    assert answers > 400 and requests > 4000, (answers, requests)
+
+
+@suite.test("cuGetProcAddress answering with addresses that no symbol has")
+def _():
+    # Version 99990 is beyond the header: the answer is told by asking for the header's version again.
+    answers, _ = check_look_up(env={"FAKE_DRIVER_PRIVATE": "1"})
+    assert answers > 400, answers
+
+
+@suite.test("an older driver: no cuGetProcAddress_v2, and lacking symbols")
+def _():
+    answers, _ = check_look_up(libraries=OLD_DRIVER)
+    assert answers > 400, answers
+    same_but_owner("dlsym", "libcuda.so.1", "cuMemAllocAsync", "cuGetProcAddress", "cuGetProcAddress_v2",
+                   hooked=["cuGetProcAddress"], libraries=OLD_DRIVER)
+
+
+@suite.test("cuGetProcAddress with NULL, empty, unknown and too old names")
+def _():
+    equal(probe("bad-look-up", "libcuda.so.1", "x").stdout, probe("bad-look-up", "libcuda.so.1", "x", preload=None).stdout)
+
+
+@suite.test("an unknown entry point passes through and is named once")
+def _():
+    done = probe("bad-look-up", "libcuda.so.1", "x")
+    equal(done.stdout.count("future 0 libcuda.so.1"), 3)
+    equal(done.stderr.count("cuFutureCall"), 1, done.stderr)
+
+
+@suite.test("two copies by dlmopen and by path: each call arrives where it was asked")
+def _():
+    second = os.path.join(suite.scratch, "second.so")
+    shutil.copy(os.path.join(DRIVER, "libcuda.so.1"), second)
+    words = ("copies", os.path.join(DRIVER, "libcuda.so.1"), second)
+    equal(probe(*words).stdout, probe(*words, preload=None).stdout)
+
+
+@suite.test("another preload object that uses RTLD_NEXT, before and after ours")
+def _():
+    other = suite.path("tests/interpose/next_preload.so")
+    linked = [suite.path("tests/interpose/linked_probe")]
+    plain = suite.run(linked, preload=other, libraries=DRIVER)
+    equal(plain.stderr.count("saw a memset"), 1)
+    before = suite.run(linked, preload=f"{other}:{SHIM}", libraries=DRIVER)
+    equal((before.stdout, before.stderr), (plain.stdout, plain.stderr))
+    after = suite.run(linked, preload=f"{SHIM}:{other}", libraries=DRIVER)
+    equal(after.stdout, plain.stdout)
+
+
+@suite.test("an object that is no driver keeps its own functions")
+def _():
+    same_but_owner("dlsym", suite.path("tests/interpose/not_a_driver.so"), "cuMemAlloc_v2", "cuMemAlloc_v2x",
+                   "cuMemAllocator", "cudnnCreate", hooked=[])
+
+
+@suite.test("SWAPADVISOR_LOG=routes says who asked for what")
+def _():
+    done = probe("dlsym", "libcuda.so.1", "cuMemAlloc_v2", "cuInit", env={"SWAPADVISOR_LOG": "routes"})
+    assert re.search(r"route dlsym cuMemAlloc_v2: hooked, asked by .*dl_probe", done.stderr), done.stderr
+    assert re.search(r"route dlsym cuInit: passed through, asked by .*dl_probe", done.stderr), done.stderr
+
+
+@suite.test("the generated table is what the toolkit's link stub exports")
+def _():
+    stub = "/usr/local/cuda/lib64/stubs/libcuda.so"
+    home = os.environ.get("CUDA_HOME")
+    if home:
+        stub = os.path.join(home, "lib64/stubs/libcuda.so")
+    if not os.path.exists(stub):
+        from tap import Skip
+        raise Skip("no link stub in this toolkit")
+    listed = suite.run(["nm", "-D", stub]).stdout
+    exported = {line.split()[2] for line in listed.splitlines() if " T " in line}
+    equal(sorted({symbol for _, _, _, symbol in entry_points()}), sorted(exported))
+
+
+if __name__ == "__main__":
+    suite.main()
