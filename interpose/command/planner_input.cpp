@@ -1,0 +1,120 @@
+#include "interpose/command/planner_input.h"
+
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+#include "interpose/command/files.h"
+#include "interpose/command/sizes.h"
+#include "planner/planner.h"
+
+namespace swapadvisor {
+std::string trace_to_graph_json(const std::string& path) __attribute__((weak));  // recorder/export.h
+}
+
+namespace swapadvisor::command {
+
+namespace {
+
+CLI::Option* add_number(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help,
+                        std::optional<std::int64_t> (*parse)(std::string_view), const char* kind) {
+    return app
+        .add_option_function<std::string>(
+            name,
+            [&value, parse, name, kind](const std::string& text) {
+                const auto parsed = parse(text);
+                if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not a " + kind);
+                value = *parsed;
+            },
+            help)
+        ->type_name(kind == std::string("size") ? "SIZE" : "RATE");
+}
+
+}  // namespace
+
+CLI::Option* add_size(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help) {
+    return add_number(app, name, value, help, parse_size, "size");
+}
+CLI::Option* add_rate(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help) {
+    return add_number(app, name, value, help, parse_rate, "rate");
+}
+
+void GraphInput::add_to(CLI::App& app, bool with_memory) {
+    app.add_option("graph", path, "graph (JSON) or trace file; - is standard input")
+        ->required()
+        ->type_name("GRAPH");
+    if (with_memory)
+        add_size(app, "--memory", memory, "device memory to stay within (default: the device's)");
+    add_rate(app, "--h2d", h2d, "host to device, alone (default: the graph's)");
+    add_rate(app, "--d2h", d2h, "device to host, alone");
+    add_rate(app, "--duplex", duplex, "both directions together");
+    app.add_option("--latency", latency, "fixed cost of one transfer")
+        ->type_name("NS")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--op-speedup", op_speedup, "divide the durations of all ops by this")
+        ->type_name("K")
+        ->check(CLI::PositiveNumber);
+}
+
+planner::Graph GraphInput::load() {
+    std::string text = read_file(path);
+    const auto first = text.find_first_not_of(" \t\r\n");
+    is_trace = first == std::string::npos || text[first] != '{';
+    if (is_trace) {
+        if (first == std::string::npos) throw std::runtime_error(path + ": the file is empty");
+        if (trace_to_graph_json == nullptr || path == "-")
+            throw std::runtime_error(path +
+                                     ": neither a graph (JSON) nor a trace file that this program reads");
+        text = trace_to_graph_json(path);
+    }
+    planner::Graph graph;
+    try {
+        graph = planner::parse_graph(text);
+    } catch (const planner::PlanError& error) {
+        throw std::runtime_error(path + ": " + error.what());
+    }
+    planner::Device& device = graph.device;
+    // A duplex rate equal to the sum means that the directions do not disturb each other; that stays so.
+    const bool independent = device.duplex_bytes_per_s >= device.h2d_bytes_per_s + device.d2h_bytes_per_s;
+    if (h2d > 0) device.h2d_bytes_per_s = h2d;
+    if (d2h > 0) device.d2h_bytes_per_s = d2h;
+    const std::int64_t sum = device.h2d_bytes_per_s + device.d2h_bytes_per_s;
+    if (duplex > 0)
+        device.duplex_bytes_per_s = std::min(duplex, sum);
+    else if (independent || device.duplex_bytes_per_s > sum)
+        device.duplex_bytes_per_s = sum;
+    if (latency >= 0) device.transfer_latency_ns = latency;
+    if (op_speedup != 1)
+        for (planner::Op& op : graph.ops)
+            op.duration_ns = std::llround(static_cast<long double>(op.duration_ns) / op_speedup);
+    return graph;
+}
+
+std::int64_t GraphInput::limit(const planner::Graph& graph) const {
+    if (memory == 0) return graph.device.memory_bytes;
+    if (memory > graph.device.memory_bytes)
+        throw std::runtime_error("--memory " + format_bytes(memory) + " is more than the device has (" +
+                                 format_bytes(graph.device.memory_bytes) + "): choose at most that");
+    return memory;
+}
+
+int run_command(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        std::fputs(app.help().c_str(), stdout);
+        return 0;
+    } catch (const CLI::ParseError& error) {
+        std::fprintf(stderr, "%s: %s (see %s --help)\n", app.get_name().c_str(), error.what(),
+                     app.get_name().c_str());
+        return 2;
+    }
+    try {
+        return body();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
+        return 1;
+    }
+}
+
+}  // namespace swapadvisor::command

@@ -1,0 +1,37 @@
+// What the planner's commands share: the graph argument, the machine's options, running a part with its exit
+// codes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "planner/bound.h"
+#include "planner/graph.h"
+
+namespace swapadvisor::command {
+
+/// An option that takes a size ("40GiB") or a rate ("15.754GB/s").
+CLI::Option* add_size(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help);
+CLI::Option* add_rate(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help);
+
+/// GRAPH|TRACE and the options that change the machine it describes.
+struct GraphInput {
+    std::string path;
+    std::int64_t memory = 0;  ///< --memory; 0: the device's
+    std::int64_t h2d = 0, d2h = 0, duplex = 0, latency = -1;
+    double op_speedup = 1;
+    bool is_trace = false;  ///< known after load()
+
+    void add_to(CLI::App& app, bool with_memory);
+    /// Reads the graph and applies the options. Throws std::exception with one line.
+    planner::Graph load();
+    /// The memory limit for this graph. Throws if the device has less.
+    std::int64_t limit(const planner::Graph& graph) const;
+};
+
+/// Parses and runs: 2 for wrong usage, 1 for an exception (its line on stderr).
+int run_command(CLI::App& app, int argc, char** argv, const std::function<int()>& body);
+
+}  // namespace swapadvisor::command
