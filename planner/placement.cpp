@@ -155,6 +155,22 @@ class Attempt {
             if (!fit(i, i + 1)) return fail(i);
         return true;
     }
+    /// Stay by stay in order of their beginnings: finds places whenever no residency crosses the boundary.
+    bool add_in_time_order() {
+        std::vector<std::size_t> order;
+        for (std::size_t i = 0; i < stays_.size(); ++i) {
+            const std::int32_t partner = stays_[i].partner;
+            if (partner > static_cast<std::int32_t>(i) && !fit_pair(i, static_cast<std::size_t>(partner))) return fail(i);
+            if (partner < 0) order.push_back(i);
+        }
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            const bool all_a = stays_[a].initial, all_b = stays_[b].initial;  // resident all the time
+            return all_a != all_b ? all_a : stays_[a].begin < stays_[b].begin;
+        });
+        for (const std::size_t i : order)
+            if (!fit(i, i + 1)) return fail(i);
+        return true;
+    }
     Places& result() { return result_; }
     std::int64_t failed_first() const { return failed_first_; }
 
@@ -275,6 +291,13 @@ Places place(const Problem& problem, const Sequence& sequence, std::span<const S
             best.failed = result.failed;
         if (best.ok && best.remaps == 0) break;
         if (failed) failed->bump = attempt + 1;
+    }
+    if (!best.ok && options.allow_remaps) {
+        Attempt trial(problem, stays, spans, true);
+        if (trial.add_in_time_order()) {
+            best = std::move(trial.result());
+            count_remaps(stays, best);
+        }
     }
     return best;
 }

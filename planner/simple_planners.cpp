@@ -39,6 +39,9 @@ std::optional<Built> last_resort(const Problem& problem, const Sequence& sequenc
     const auto gaps = gaps_of(problem, sequence);
     std::vector<GapChoice> choice(problem.use_count(), GapChoice::keep);
     for (const Gap& g : gaps) choice[g.use] = GapChoice::evict;
+    for (std::size_t t = 0; t < problem.size.size(); ++t)  // nothing crosses the boundary: places always exist
+        if (problem.size[t] > 0 && problem.graph.tensors[t].persistent)
+            choice[problem.first_use(static_cast<TensorId>(t) + 1) - 1] = GapChoice::evict;
     BuildOptions options;
     options.place.allow_remaps = !no_remaps;
     return build(problem, sequence, choice, options);
