@@ -1,7 +1,8 @@
 #include "interpose/config.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -84,16 +85,36 @@ void read_memory(const Reader& reader, Config& config) {
     }
 }
 
+/// Calls `take(word)` for each word of a comma-separated list.
+template <class Take>
+void for_each_word(std::string_view text, Take take) {
+    while (!text.empty()) {
+        const std::size_t comma = std::min(text.find(','), text.size());
+        if (comma > 0) take(text.substr(0, comma));
+        text.remove_prefix(std::min(comma + 1, text.size()));
+    }
+}
+
+void read_plain(const Reader& reader, Config& config) {
+    const char* name = "SWAPADVISOR_PLAIN";
+    const char* text = reader.value(name);
+    if (!text) return;
+    for_each_word(text, [&](std::string_view word) {
+        std::uint64_t bytes = 0;
+        if (parse_bytes(word, bytes)) {
+            config.plain_bytes.push_back(bytes);
+        } else {
+            reader.bad(name, text, "not sizes with commas between them");
+        }
+    });
+}
+
 std::uint32_t read_log_topics(const Reader& reader) {
     const char* name = "SWAPADVISOR_LOG";
     const char* text = reader.value(name);
     if (!text) return 0;
     std::uint32_t topics = 0;
-    std::string_view rest = text;
-    while (!rest.empty()) {
-        const std::size_t comma = std::min(rest.find(','), rest.size());
-        const std::string_view word = rest.substr(0, comma);
-        rest.remove_prefix(std::min(comma + 1, rest.size()));
+    for_each_word(text, [&](std::string_view word) {
         if (word == "routes") {
             topics |= static_cast<std::uint32_t>(LogTopic::routes);
         } else if (word == "memory") {
@@ -104,10 +125,10 @@ std::uint32_t read_log_topics(const Reader& reader) {
             topics |= static_cast<std::uint32_t>(LogTopic::plan);
         } else if (word == "all") {
             topics = ~0u;
-        } else if (!word.empty()) {
+        } else {
             reader.bad(name, text, "topics are routes, memory, ops, plan, all");
         }
-    }
+    });
     return topics;
 }
 
@@ -159,6 +180,7 @@ Config parse_config(const char* (*look_up)(const char* name), std::vector<std::s
     reader.number("SWAPADVISOR_SEED", 0, 9e15, seed);
     config.plan_threads = static_cast<int>(threads);
     config.plan_seed = static_cast<std::uint64_t>(seed);
+    read_plain(reader, config);
     config.log_topics = read_log_topics(reader);
     return config;
 }

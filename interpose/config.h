@@ -19,6 +19,7 @@ struct Config {
     bool quiet = false;               ///< SWAPADVISOR_QUIET: nothing on standard error but errors
     bool strict = false;              ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
     bool sync_free = false;           ///< SWAPADVISOR_SYNC_FREE: cuMemFree waits for the device as the driver's does
+    std::vector<std::uint64_t> plain_bytes;  ///< SWAPADVISOR_PLAIN: allocations of these sizes stay the driver's
     bool plan_in_background = true;   ///< SWAPADVISOR_PLANNER=none turns planning off
     std::string planner = "ga";       ///< SWAPADVISOR_PLANNER: a planner's name, or none
     double plan_seconds = 10;         ///< SWAPADVISOR_SECONDS: search budget

@@ -44,6 +44,11 @@ CUresult hook_cuModuleUnload(Entry entry, Fn_cuModuleUnload real, CUmodule modul
     return real(module);
 }
 
+CUresult hook_cuLibraryUnload(Entry entry, Fn_cuLibraryUnload real, CUlibrary library) {
+    if (Runtime* runtime = library ? runtime_for(entry) : nullptr) runtime->function_unloaded(nullptr);
+    return real(library);
+}
+
 CUresult hook_cuCtxDestroy(Entry entry, Fn_cuCtxDestroy real, CUcontext context) {
     return end_context(entry, context, [&] { return real(context); });
 }
@@ -52,12 +57,15 @@ CUresult hook_cuDevicePrimaryCtxReset(Entry entry, Fn_cuDevicePrimaryCtxReset re
     return end_context(entry, runtime_for(entry) ? primary_context(device) : nullptr, [&] { return real(device); });
 }
 
-/// A release ends the context only if it is the last: the runtime is told what happened.
+/// A release ends the context only if it is the last, which only shows afterwards.
 CUresult hook_cuDevicePrimaryCtxRelease(Entry entry, Fn_cuDevicePrimaryCtxRelease real, CUdevice device) {
     Runtime* runtime = runtime_for(entry);
     const CUcontext context = runtime ? primary_context(device) : nullptr;
     const CUresult result = real(device);
-    if (context && result == CUDA_SUCCESS && !primary_context(device)) runtime->context_gone(context);
+    if (context && result == CUDA_SUCCESS && !primary_context(device)) {
+        runtime->context_going(context);
+        runtime->context_gone(context);
+    }
     return result;
 }
 

@@ -2,13 +2,29 @@
 #include <algorithm>
 #include <limits>
 
+#include "interpose/config.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
 
+namespace {
+
+/// True for sizes that the user wants left to the driver, such as memory that goes to other processes.
+bool is_plain(size_t bytes) {
+    const auto& plain = config().plain_bytes;
+    return !plain.empty() && std::find(plain.begin(), plain.end(), bytes) != plain.end();
+}
+
+}  // namespace
+
 CUresult hook_cuMemAlloc_v2(Entry entry, Fn_cuMemAlloc_v2 real, CUdeviceptr* out, size_t bytes) {
     return answer_or_forward(
-        entry, [&](Runtime& runtime) { return runtime.mem_alloc(out, bytes); }, [&] { return real(out, bytes); });
+        entry,
+        [&](Runtime& runtime) -> std::optional<CUresult> {
+            if (is_plain(bytes)) return std::nullopt;
+            return runtime.mem_alloc(out, bytes);
+        },
+        [&] { return real(out, bytes); });
 }
 
 CUresult hook_cuMemAllocPitch_v2(Entry entry, Fn_cuMemAllocPitch_v2 real, CUdeviceptr* out, size_t* pitch, size_t width,

@@ -1,4 +1,5 @@
 // Memsets.
+#include "interpose/copy_spans.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
@@ -44,6 +45,42 @@ CUresult hook_cuMemsetD16Async(Entry entry, Fn_cuMemsetD16Async real, CUdevicept
 CUresult hook_cuMemsetD32Async(Entry entry, Fn_cuMemsetD32Async real, CUdeviceptr to, unsigned value, size_t count,
                                CUstream stream) {
     return set_async(entry, to, 4 * count, stream, [&] { return real(to, value, count, stream); });
+}
+
+CUresult hook_cuMemsetD2D8_v2(Entry entry, Fn_cuMemsetD2D8_v2 real, CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                            size_t height) {
+    return set(entry, to, set_span(to, pitch, 1, width, height).bytes,
+               [&] { return real(to, pitch, value, width, height); });
+}
+
+CUresult hook_cuMemsetD2D8Async(Entry entry, Fn_cuMemsetD2D8Async real, CUdeviceptr to, size_t pitch, unsigned char value,
+                               size_t width, size_t height, CUstream stream) {
+    return set_async(entry, to, set_span(to, pitch, 1, width, height).bytes, stream,
+                     [&] { return real(to, pitch, value, width, height, stream); });
+}
+
+CUresult hook_cuMemsetD2D16_v2(Entry entry, Fn_cuMemsetD2D16_v2 real, CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                            size_t height) {
+    return set(entry, to, set_span(to, pitch, 2, width, height).bytes,
+               [&] { return real(to, pitch, value, width, height); });
+}
+
+CUresult hook_cuMemsetD2D16Async(Entry entry, Fn_cuMemsetD2D16Async real, CUdeviceptr to, size_t pitch, unsigned short value,
+                               size_t width, size_t height, CUstream stream) {
+    return set_async(entry, to, set_span(to, pitch, 2, width, height).bytes, stream,
+                     [&] { return real(to, pitch, value, width, height, stream); });
+}
+
+CUresult hook_cuMemsetD2D32_v2(Entry entry, Fn_cuMemsetD2D32_v2 real, CUdeviceptr to, size_t pitch, unsigned value, size_t width,
+                            size_t height) {
+    return set(entry, to, set_span(to, pitch, 4, width, height).bytes,
+               [&] { return real(to, pitch, value, width, height); });
+}
+
+CUresult hook_cuMemsetD2D32Async(Entry entry, Fn_cuMemsetD2D32Async real, CUdeviceptr to, size_t pitch, unsigned value,
+                               size_t width, size_t height, CUstream stream) {
+    return set_async(entry, to, set_span(to, pitch, 4, width, height).bytes, stream,
+                     [&] { return real(to, pitch, value, width, height, stream); });
 }
 
 }  // namespace swapadvisor

@@ -63,6 +63,7 @@ void add_options(CLI::App& app, Launch& launch) {
     add("--threads", "SWAPADVISOR_THREADS", "threads of the search (chosen)");
     add("--seed", "SWAPADVISOR_SEED", "seed of the search (1)");
     add("--log", "SWAPADVISOR_LOG", "routes, memory, ops, plan or all; several with commas");
+    add("--plain", "SWAPADVISOR_PLAIN", "sizes of allocations to leave to the driver, such as memory for other processes");
     add_flag("--sync-free", "SWAPADVISOR_SYNC_FREE", "freeing waits for the device, as the driver's own does");
     app.add_flag("-q,--quiet", launch.quiet, "nothing on standard error but errors");
     app.add_flag("--strict", launch.strict,

@@ -1,0 +1,154 @@
+// Graphs: the runtime learns what an executable graph touches when it is made and when it is changed.
+#include "interpose/copy_spans.h"
+#include "interpose/op_call.h"
+
+namespace swapadvisor {
+
+namespace {
+
+template <class Call>
+CUresult instantiate(Entry entry, CUgraphExec* exec, CUgraph graph, Call call) {
+    const CUresult result = call();
+    if (result == CUDA_SUCCESS && exec && *exec) {
+        if (Runtime* runtime = runtime_for(entry)) runtime->graph_instantiated(*exec, graph);
+    }
+    return result;
+}
+
+template <class Params>
+KernelLaunch launch_of(const Params& params) {
+    return {params.func,
+            {params.gridDimX, params.gridDimY, params.gridDimZ},
+            {params.blockDimX, params.blockDimY, params.blockDimZ},
+            params.sharedMemBytes,
+            nullptr,
+            params.kernelParams,
+            params.extra};
+}
+
+}  // namespace
+
+CUresult hook_cuGraphInstantiate(Entry entry, Fn_cuGraphInstantiate real, CUgraphExec* exec, CUgraph graph,
+                                 CUgraphNode* error_node, char* log, size_t log_bytes) {
+    return instantiate(entry, exec, graph, [&] { return real(exec, graph, error_node, log, log_bytes); });
+}
+
+CUresult hook_cuGraphInstantiateWithFlags(Entry entry, Fn_cuGraphInstantiateWithFlags real, CUgraphExec* exec,
+                                          CUgraph graph, unsigned long long flags) {
+    return instantiate(entry, exec, graph, [&] { return real(exec, graph, flags); });
+}
+
+CUresult hook_cuGraphInstantiateWithParams(Entry entry, Fn_cuGraphInstantiateWithParams real, CUgraphExec* exec,
+                                           CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+    return instantiate(entry, exec, graph, [&] { return real(exec, graph, params); });
+}
+
+CUresult hook_cuGraphExecDestroy(Entry entry, Fn_cuGraphExecDestroy real, CUgraphExec exec) {
+    const CUresult result = real(exec);
+    if (result == CUDA_SUCCESS) {
+        if (Runtime* runtime = runtime_for(entry)) runtime->graph_exec_destroyed(exec);
+    }
+    return result;
+}
+
+CUresult hook_cuGraphLaunch(Entry entry, Fn_cuGraphLaunch real, CUgraphExec exec, CUstream stream) {
+    return run_op(
+        entry, [&](Runtime& runtime) { return runtime.begin_graph_launch(exec, stream, entry.stream); },
+        [&] { return real(exec, stream); });
+}
+
+CUresult hook_cuGraphExecUpdate(Entry entry, Fn_cuGraphExecUpdate real, CUgraphExec exec, CUgraph graph,
+                                CUgraphNode* error_node, CUgraphExecUpdateResult* update) {
+    const CUresult result = real(exec, graph, error_node, update);
+    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
+    if (runtime) runtime->graph_exec_updated(exec, graph);
+    return result;
+}
+
+CUresult hook_cuGraphExecUpdate_v2(Entry entry, Fn_cuGraphExecUpdate_v2 real, CUgraphExec exec, CUgraph graph,
+                                   CUgraphExecUpdateResultInfo* info) {
+    const CUresult result = real(exec, graph, info);
+    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
+    if (runtime) runtime->graph_exec_updated(exec, graph);
+    return result;
+}
+
+CUresult hook_cuGraphExecChildGraphNodeSetParams(Entry entry, Fn_cuGraphExecChildGraphNodeSetParams real, CUgraphExec exec,
+                                                 CUgraphNode node, CUgraph child) {
+    const CUresult result = real(exec, node, child);
+    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
+    if (runtime) runtime->graph_exec_updated(exec, child);
+    return result;
+}
+
+CUresult hook_cuGraphExecKernelNodeSetParams(Entry entry, Fn_cuGraphExecKernelNodeSetParams real, CUgraphExec exec,
+                                             CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+    const CUresult result = real(exec, node, params);
+    Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
+    if (runtime) runtime->graph_exec_kernel_changed(exec, node, launch_of(*params));
+    return result;
+}
+
+CUresult hook_cuGraphExecKernelNodeSetParams_v2(Entry entry, Fn_cuGraphExecKernelNodeSetParams_v2 real, CUgraphExec exec,
+                                                CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+    const CUresult result = real(exec, node, params);
+    Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
+    if (runtime) {
+        KernelLaunch launch = launch_of(*params);
+        if (!launch.function) launch.function = reinterpret_cast<CUfunction>(params->kern);
+        runtime->graph_exec_kernel_changed(exec, node, launch);
+    }
+    return result;
+}
+
+CUresult hook_cuGraphExecMemcpyNodeSetParams(Entry entry, Fn_cuGraphExecMemcpyNodeSetParams real, CUgraphExec exec,
+                                             CUgraphNode node, const CUDA_MEMCPY3D* params, CUcontext context) {
+    const CUresult result = real(exec, node, params, context);
+    Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
+    if (runtime) runtime->graph_exec_copy_changed(exec, node, destination_of(*params), source_of(*params));
+    return result;
+}
+
+CUresult hook_cuGraphExecMemsetNodeSetParams(Entry entry, Fn_cuGraphExecMemsetNodeSetParams real, CUgraphExec exec,
+                                             CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
+    const CUresult result = real(exec, node, params, context);
+    Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
+    if (runtime) {
+        runtime->graph_exec_copy_changed(
+            exec, node, set_span(params->dst, params->pitch, params->elementSize, params->width, params->height), {});
+    }
+    return result;
+}
+
+CUresult hook_cuGraphExecNodeSetParams(Entry entry, Fn_cuGraphExecNodeSetParams real, CUgraphExec exec, CUgraphNode node,
+                                       CUgraphNodeParams* params) {
+    const CUresult result = real(exec, node, params);
+    Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
+    if (!runtime) return result;
+    switch (params->type) {
+        case CU_GRAPH_NODE_TYPE_KERNEL: {
+            KernelLaunch launch = launch_of(params->kernel);
+            if (!launch.function) launch.function = reinterpret_cast<CUfunction>(params->kernel.kern);
+            runtime->graph_exec_kernel_changed(exec, node, launch);
+            break;
+        }
+        case CU_GRAPH_NODE_TYPE_MEMCPY:
+            runtime->graph_exec_copy_changed(exec, node, destination_of(params->memcpy.copyParams),
+                                             source_of(params->memcpy.copyParams));
+            break;
+        case CU_GRAPH_NODE_TYPE_MEMSET: {
+            const auto& set = params->memset;
+            runtime->graph_exec_copy_changed(exec, node, set_span(set.dst, set.pitch, set.elementSize, set.width, set.height),
+                                             {});
+            break;
+        }
+        case CU_GRAPH_NODE_TYPE_GRAPH:
+            runtime->graph_exec_updated(exec, params->graph.graph);
+            break;
+        default:
+            break;
+    }
+    return result;
+}
+
+}  // namespace swapadvisor

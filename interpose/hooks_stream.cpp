@@ -1,0 +1,94 @@
+// Streams: memory operations on them, and capture. What a memory operation names may be polled or written from
+// anywhere at any time, so it stays where it is.
+#include "interpose/op_call.h"
+
+namespace swapadvisor {
+
+namespace {
+
+void keep_in_place(Entry entry, CUdeviceptr address) {
+    if (Runtime* runtime = runtime_for(entry)) runtime->escape(address, "memory operation on a stream");
+}
+
+}  // namespace
+
+CUresult hook_cuStreamWaitValue32(Entry entry, Fn_cuStreamWaitValue32 real, CUstream stream, CUdeviceptr address,
+                                  cuuint32_t value, unsigned flags) {
+    keep_in_place(entry, address);
+    return real(stream, address, value, flags);
+}
+
+CUresult hook_cuStreamWaitValue64(Entry entry, Fn_cuStreamWaitValue64 real, CUstream stream, CUdeviceptr address,
+                                  cuuint64_t value, unsigned flags) {
+    keep_in_place(entry, address);
+    return real(stream, address, value, flags);
+}
+
+CUresult hook_cuStreamWriteValue32(Entry entry, Fn_cuStreamWriteValue32 real, CUstream stream, CUdeviceptr address,
+                                   cuuint32_t value, unsigned flags) {
+    keep_in_place(entry, address);
+    return real(stream, address, value, flags);
+}
+
+CUresult hook_cuStreamWriteValue64(Entry entry, Fn_cuStreamWriteValue64 real, CUstream stream, CUdeviceptr address,
+                                   cuuint64_t value, unsigned flags) {
+    keep_in_place(entry, address);
+    return real(stream, address, value, flags);
+}
+
+CUresult hook_cuStreamBatchMemOp(Entry entry, Fn_cuStreamBatchMemOp real, CUstream stream, unsigned count,
+                                 CUstreamBatchMemOpParams* params, unsigned flags) {
+    for (unsigned i = 0; params && i < count; ++i) {
+        switch (params[i].operation) {
+            case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+            case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+                keep_in_place(entry, params[i].waitValue.address);
+                break;
+            case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+            case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+                keep_in_place(entry, params[i].writeValue.address);
+                break;
+            default:
+                break;
+        }
+    }
+    return real(stream, count, params, flags);
+}
+
+namespace {
+
+/// A capture that does not begin ends at once, for the runtime.
+template <class Call>
+CUresult begin_capture(Entry entry, CUstream stream, Call call) {
+    Runtime* runtime = runtime_for(entry);
+    if (!runtime) return call();
+    runtime->capture_begins(stream, entry.stream);
+    const CUresult result = call();
+    if (result != CUDA_SUCCESS) runtime->capture_ended(stream);
+    return result;
+}
+
+}  // namespace
+
+CUresult hook_cuStreamBeginCapture(Entry entry, Fn_cuStreamBeginCapture real, CUstream stream) {
+    return begin_capture(entry, stream, [&] { return real(stream); });
+}
+
+CUresult hook_cuStreamBeginCapture_v2(Entry entry, Fn_cuStreamBeginCapture_v2 real, CUstream stream,
+                                      CUstreamCaptureMode mode) {
+    return begin_capture(entry, stream, [&] { return real(stream, mode); });
+}
+
+CUresult hook_cuStreamBeginCaptureToGraph(Entry entry, Fn_cuStreamBeginCaptureToGraph real, CUstream stream, CUgraph graph,
+                                          const CUgraphNode* dependencies, const CUgraphEdgeData* edges, size_t count,
+                                          CUstreamCaptureMode mode) {
+    return begin_capture(entry, stream, [&] { return real(stream, graph, dependencies, edges, count, mode); });
+}
+
+CUresult hook_cuStreamEndCapture(Entry entry, Fn_cuStreamEndCapture real, CUstream stream, CUgraph* graph) {
+    const CUresult result = real(stream, graph);
+    if (Runtime* runtime = runtime_for(entry)) runtime->capture_ended(stream);
+    return result;
+}
+
+}  // namespace swapadvisor
