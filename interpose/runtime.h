@@ -42,6 +42,7 @@ struct CopySpan {
     CUdeviceptr address = 0;   ///< device or unified address; 0 if `host` or an array is meant
     const void* host = nullptr;
     std::size_t bytes = 0;     ///< distance from the first to past the last byte touched
+    bool pitched = false;      ///< not every byte in between is touched
 };
 
 class Runtime {

@@ -58,6 +58,7 @@ struct Buffer {
 struct BufferUse {
     Buffer* buffer = nullptr;
     Access access = Access::read_write;
+    bool overwrites = false;   ///< every byte is written and none read: the old contents need not come back
 };
 
 }  // namespace swapadvisor

@@ -17,7 +17,12 @@ struct DriverApi {
     X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamWaitEvent)     \
     X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamIsCapturing) X(cuEventCreate) X(cuEventDestroy)     \
     X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) X(cuEventElapsedTime)                          \
-    X(cuThreadExchangeStreamCaptureMode) X(cuFuncGetParamInfo) X(cuFuncGetName) X(cuPointerGetAttribute)
+    X(cuThreadExchangeStreamCaptureMode) X(cuFuncGetParamInfo) X(cuFuncGetName) X(cuPointerGetAttribute)  \
+    X(cuKernelGetParamInfo) X(cuKernelGetName) X(cuKernelGetFunction) X(cuDeviceGetName)                  \
+    X(cuGraphGetNodes) X(cuGraphNodeGetType) X(cuGraphNodeGetDependencies) X(cuGraphKernelNodeGetParams)  \
+    X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams) X(cuGraphChildGraphNodeGetGraph)          \
+    X(cuGraphKernelNodeGetAttribute) X(cuLaunchKernel) X(cuMemcpy3DAsync) X(cuMemsetD2D8Async)            \
+    X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)
 // cuda.h maps the plain names to their newest versions by macros, so decltype(&name) is the newest ABI,
 // and the string of the *expanded* name is what must be looked up.
 #define SWAPADVISOR_DECLARE(name) decltype(&::name) name##_ = nullptr;

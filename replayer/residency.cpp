@@ -227,7 +227,7 @@ bool Residency::resident_fits(const BufferUse* uses, std::size_t count, std::uin
     return pages <= memory_.limit_pages();
 }
 
-CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queue) {
+CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queue, CUcontext) {
     ++stamp_;
     bool all = true;
     for (std::size_t i = 0; i < count; ++i) {
@@ -251,7 +251,10 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
                     continue;
                 }
             }
-            if (result == CUDA_SUCCESS && b.place == Place::absent) {
+            if (result == CUDA_SUCCESS && b.place == Place::absent && uses[i].overwrites) {
+                // Nothing of it is needed; but a copy out that is under way reads memory that is not this one.
+                b.place = Place::empty;
+            } else if (result == CUDA_SUCCESS && b.place == Place::absent) {
                 ++counts_.demand_ins;
                 result = copy_in(b);
             }
@@ -276,12 +279,6 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
         if (b.slot != nullptr) touch(b);
     }
     return CUDA_SUCCESS;
-}
-
-void Residency::end(const BufferUse* uses, std::size_t count, Mark mark) {
-    for (std::size_t i = 0; i < count; ++i) uses[i].buffer->uses.add(mark);
-    // Evictions are near: a victim should wait for its own last use, not for whatever was launched since.
-    if (pressure_ && !pool_) timeline_.record(mark.queue);
 }
 
 // --- copies ---------------------------------------------------------------------------------------------------------
@@ -339,11 +336,11 @@ void Residency::enter_plan(std::unique_ptr<PlannedPool> pool) { pool_ = std::mov
 
 CUresult Residency::leave_plan(const char* reason) {
     if (!pool_) return CUDA_SUCCESS;
-    if (on_leave) on_leave(reason);
     ContextScope scope(api_, context_);
     CUresult result = pool_->dissolve();
     if (result != CUDA_SUCCESS) return result;
     pool_.reset();
+    if (on_leave) on_leave(reason);
     return CUDA_SUCCESS;
 }
 

@@ -63,9 +63,18 @@ class Residency {
 
     // --- ops --------------------------------------------------------------------------------------------------------
     /// Before the real call: everything resident, `queue` waits. On CUDA_ERROR_OUT_OF_MEMORY `why()` says more.
-    CUresult begin(const BufferUse* uses, std::size_t count, QueueId queue);
+    /// `context`: the one that is current, if the caller knows.
+    CUresult begin(const BufferUse* uses, std::size_t count, QueueId queue, CUcontext context = nullptr);
     /// After the real call was issued on `queue` (`mark` is its mark).
-    void end(const BufferUse* uses, std::size_t count, Mark mark);
+    void end(const BufferUse* uses, std::size_t count, Mark mark) {
+        for (std::size_t i = 0; i < count; ++i) uses[i].buffer->uses.add(mark);
+        issued(mark);
+    }
+    /// The second half of end(), for a caller that has noted the uses.
+    void issued(Mark mark) {
+        // Evictions are near: a victim should wait for its own last use, not for whatever was launched since.
+        if (pressure_ && !pool_) timeline_.record(mark.queue);
+    }
     const std::string& why() const { return why_; }
 
     // --- primitives for the policies --------------------------------------------------------------------------------
@@ -77,7 +86,7 @@ class Residency {
     CUresult leave_plan(const char* reason);
     void enter_plan(std::unique_ptr<PlannedPool> pool);
     PlannedPool* pool() const { return pool_.get(); }
-    /// Called from leave_plan, so that who follows the plan stops.
+    /// Called at the end of leave_plan, so that who follows the plan stops.
     std::function<void(const char* reason)> on_leave;
     /// On demand: when (in ops) the buffer is used next, for the choice of victims; null or ~0: unknown.
     std::function<std::uint64_t(const Buffer&)> next_use;
@@ -97,6 +106,12 @@ class Residency {
     QueueId in_queue() const { return in_; }
     QueueId out_queue() const { return out_; }
     std::uint64_t stamp() const { return stamp_; }
+    /// The program holds more than fits.
+    bool over_limit() const {
+        return large_live_bytes_ + arena_.held_bytes() > memory_.limit_pages() * options_.page_bytes;
+    }
+    std::uint64_t memory_limit_bytes() const { return memory_.limit_pages() * options_.page_bytes; }
+    std::uint64_t live_buffers() const { return buffers_.size() - free_ids_.size(); }
     std::uint64_t escaped_pages() const { return escaped_pages_; }
     void note(const std::string& line) const {
         if (options_.note) options_.note(line);

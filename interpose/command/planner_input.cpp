@@ -7,10 +7,7 @@
 #include "interpose/command/files.h"
 #include "interpose/command/sizes.h"
 #include "planner/planner.h"
-
-namespace swapadvisor {
-std::string trace_to_graph_json(const std::string& path) __attribute__((weak));  // recorder/export.h
-}
+#include "recorder/export.h"
 
 namespace swapadvisor::command {
 

@@ -1,0 +1,397 @@
+#include "interpose/runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "interpose/config.h"
+#include "interpose/driver.h"
+#include "interpose/log.h"
+#include "interpose/runtime_graphs.h"
+#include "interpose/runtime_plan.h"
+#include "interpose/runtime_report.h"
+#include "interpose/runtime_state.h"
+#include "recorder/callsite.h"
+
+namespace swapadvisor {
+
+std::atomic<Runtime*> Runtime::instance_{nullptr};
+std::atomic<bool> Runtime::inert_{false};
+
+namespace {
+
+std::mutex creation;
+constexpr std::uint64_t kMiB = 1ull << 20;
+
+std::uint64_t host_limit() {
+    if (config().host_memory_bytes != 0) return config().host_memory_bytes;
+    const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
+    return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 4 * 3;
+}
+
+}  // namespace
+
+PendingOp& thread_op() {
+    thread_local PendingOp op;
+    return op;
+}
+
+std::uint64_t thread_number() {
+    static std::atomic<std::uint64_t> next{1};
+    thread_local const std::uint64_t number = next++;
+    return number;
+}
+
+RuntimeState::RuntimeState() {
+    fill_driver_api(api, real_symbol, managed_copy());
+    timeline = std::make_unique<Timeline>(api);
+    functions = std::make_unique<FunctionTable>(api);
+}
+
+Runtime* Runtime::create() {
+    std::lock_guard lock(creation);
+    if (Runtime* runtime = instance_.load(std::memory_order_acquire)) return runtime;
+    if (inert_.load()) return nullptr;
+    if (!config().enabled) {
+        inert_.store(true);
+        return nullptr;
+    }
+    auto* state = new RuntimeState;
+    if (state->api.cuMemAlloc_ == nullptr || state->api.cuCtxGetCurrent_ == nullptr ||
+        state->api.cuMemMap_ == nullptr || state->api.cuMemAddressReserve_ == nullptr) {
+        say("this driver has no virtual memory management: memory is left to the driver");
+        delete state;
+        inert_.store(true);
+        return nullptr;
+    }
+    std::atexit([] { RuntimeState::shut_down(); });
+    instance_.store(state, std::memory_order_release);
+    return state;
+}
+
+void RuntimeState::shut_down() {
+    Runtime* runtime = instance_.exchange(nullptr);
+    inert_.store(true);
+    if (runtime == nullptr || in_forked_child()) return;
+    RuntimeState& state = of(runtime);
+    for (auto& managed : state.contexts)
+        if (managed->director) managed->director->stop();
+    // Another thread may sit in a driver call with the lock held; the process is ending, so do without it then.
+    const bool locked = state.mutex.try_lock();
+    write_reports(state);
+    for (auto& managed : state.contexts) {
+        if (managed->recorder) managed->recorder->close();
+        if (managed->residency) managed->residency->host().stop(false);
+    }
+    if (locked) state.mutex.unlock();
+}
+
+void RuntimeState::count(const std::string& what) {
+    for (auto& [name, number] : events)
+        if (name == what) {
+            ++number;
+            return;
+        }
+    events.emplace_back(what, 1);
+}
+
+// --- contexts -------------------------------------------------------------------------------------------------------
+
+ManagedContext* RuntimeState::context_for(CUcontext context) {
+    if (context == nullptr) return nullptr;
+    for (auto& managed : contexts)
+        if (managed->context == context) return managed.get();
+    auto owned = std::make_unique<ManagedContext>();
+    ManagedContext& m = *owned;
+    m.context = context;
+    m.number = static_cast<int>(contexts.size());
+    contexts.push_back(std::move(owned));
+    auto give_up = [&](std::string reason) {
+        m.unmanaged = true;
+        m.reason = std::move(reason);
+        say("%s: memory of this context is left to the driver", m.reason.c_str());
+        return &m;
+    };
+    if (api.cuCtxGetDevice_(&m.device) != CUDA_SUCCESS) return give_up("the context's device is unknown");
+    for (auto& other : contexts)
+        if (other.get() != &m && other->device == m.device && other->residency)
+            return give_up("the device already has a managed context");
+    int vmm = 0;
+    if (api.cuDeviceGetAttribute_(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, m.device) != CUDA_SUCCESS || vmm == 0)
+        return give_up("the device has no virtual memory management");
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = m.device;
+    std::size_t granularity = 0;
+    if (api.cuMemGetAllocationGranularity_(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS)
+        granularity = 0;
+    std::size_t device_free = 0, device_total = 0;
+    if (api.cuMemGetInfo_(&device_free, &device_total) != CUDA_SUCCESS) return give_up("the device's memory size is unknown");
+
+    ResidencyOptions options;
+    options.page_bytes = std::max<std::uint64_t>(2 * kMiB, granularity);
+    options.limit_bytes = config().memory_bytes;
+    if (config().memory_fraction > 0)
+        options.limit_bytes = static_cast<std::uint64_t>(config().memory_fraction * static_cast<double>(device_total));
+    // Room for what the driver itself takes later (modules, local memory, its own pools).
+    const std::uint64_t usable = device_free - std::min<std::uint64_t>(device_free / 16, 512 * kMiB);
+    if (options.limit_bytes == 0 || options.limit_bytes > device_free) options.limit_bytes = usable;
+    if (options.limit_bytes < 2 * options.page_bytes)
+        return give_up("a limit of " + std::to_string(options.limit_bytes) + " bytes is too small (at least " +
+                       std::to_string(2 * options.page_bytes) + "; set SWAPADVISOR_MEMORY)");
+    options.host_limit_bytes = host_limit();
+    options.region_bytes = std::max<std::uint64_t>(device_total * 64, 1ull << 36);
+    options.sync_free = config().sync_free;
+    options.note = [this](const std::string& line) {
+        say("%s", line.c_str());
+        if (notes.size() < 100) notes.push_back(line);
+    };
+
+    char name[256] = "";
+    if (api.cuDeviceGetName_ != nullptr) api.cuDeviceGetName_(name, sizeof name, m.device);
+    m.model.name = name;
+    m.model.memory_bytes = static_cast<std::int64_t>(device_total);
+    Recorder::Options recording;
+    recording.trace_path = config().trace_path;
+    if (m.number > 0 && !recording.trace_path.empty()) recording.trace_path += "." + std::to_string(m.number);
+    recording.program = program_name();
+    recording.device = m.model;
+    recording.limit_bytes = static_cast<std::int64_t>(options.limit_bytes);
+    m.recorder = std::make_unique<Recorder>(recording);
+    options.on_swap = [&m](Buffer& buffer, SwapEvent event, std::uint64_t bytes) {
+        const SwapKind kind = event == SwapEvent::in ? SwapKind::in : event == SwapEvent::out ? SwapKind::out : SwapKind::drop;
+        m.recorder->swap(buffer.id, kind, static_cast<std::int64_t>(bytes), m.director->next_seq(), m.residency->pool() != nullptr);
+    };
+
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
+    CUresult result = CUDA_SUCCESS;
+    m.residency = Residency::create(api, *timeline, context, m.device, options, result);
+    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
+    if (!m.residency) {
+        m.recorder.reset();
+        return give_up("creating streams failed");
+    }
+    m.director = std::make_unique<PlanDirector>(*this, m);
+    return &m;
+}
+
+ManagedContext* RuntimeState::current_context() {
+    CUcontext context = nullptr;
+    if (api.cuCtxGetCurrent_(&context) != CUDA_SUCCESS) return nullptr;
+    return context_for(context);
+}
+
+Buffer* RuntimeState::find(CUdeviceptr address) const {
+    if (!maybe_managed(address)) return nullptr;
+    for (const auto& managed : contexts)
+        if (managed->residency)
+            if (Buffer* buffer = managed->residency->find(address)) return buffer;
+    return nullptr;
+}
+
+// --- allocations ----------------------------------------------------------------------------------------------------
+
+CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
+    const std::uint64_t site = capture_site();
+    Buffer* buffer = nullptr;
+    const BufferId id = next_buffer++;
+    CUresult result = m.residency->allocate(bytes, id, buffer, m.director->expect(bytes));
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && !deferred_frees.empty()) {
+        finish_deferred_frees();
+        result = m.residency->allocate(bytes, id, buffer);
+    }
+    if (result != CUDA_SUCCESS) return result;
+    low = std::min<std::uint64_t>(low, buffer->address - kMiB);
+    high = std::max<std::uint64_t>(high, buffer->address + buffer->block_bytes + kMiB);
+    m.director->allocated(*buffer);
+    m.recorder->allocate(id, static_cast<std::int64_t>(bytes), buffer->small, site, stream);
+    live.fetch_add(1, std::memory_order_relaxed);
+    *out = buffer->address;
+    return CUDA_SUCCESS;
+}
+
+std::optional<CUresult> Runtime::mem_alloc(CUdeviceptr* out, std::size_t bytes) {
+    if (out == nullptr || bytes == 0) return std::nullopt;
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    ManagedContext* m = state.current_context();
+    if (m == nullptr || m->unmanaged) return std::nullopt;
+    return state.allocate(*m, out, bytes, nullptr);
+}
+
+std::optional<CUresult> Runtime::mem_alloc_pitch(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
+                                                 std::size_t height, unsigned element_bytes) {
+    if (out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
+        (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
+        return std::nullopt;
+    const std::size_t rounded = (width + 511) / 512 * 512;
+    if (rounded < width || height > SIZE_MAX / rounded) return std::nullopt;
+    const std::optional<CUresult> result = mem_alloc(out, rounded * height);
+    if (result == CUDA_SUCCESS) *pitch = rounded;
+    return result;
+}
+
+std::optional<CUresult> Runtime::mem_alloc_async(CUdeviceptr* out, std::size_t bytes, CUstream stream, DefaultStream default_stream) {
+    if (out == nullptr || bytes == 0) return std::nullopt;
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    // In a capture this would be a node of the graph, with an address of the graph's own.
+    if (state.is_capturing(stream, default_stream)) return std::nullopt;
+    ManagedContext* m = state.current_context();
+    if (m == nullptr || m->unmanaged) return std::nullopt;
+    return state.allocate(*m, out, bytes, stream);
+}
+
+void RuntimeState::free(Buffer& buffer) {
+    if (buffer.graphs != 0 || buffer.holds != 0 || timeline->capturing()) {
+        buffer.freed = true;
+        deferred_frees.push_back(&buffer);
+        return;
+    }
+    ManagedContext* m = nullptr;
+    for (auto& managed_context : contexts)
+        if (managed_context->residency.get() == buffer.owner) m = managed_context.get();
+    m->recorder->release(buffer.id);
+    m->director->released(buffer);
+    m->residency->release(buffer);
+    live.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void RuntimeState::finish_deferred_frees() {
+    if (timeline->capturing()) return;
+    std::vector<Buffer*> all;
+    all.swap(deferred_frees);
+    for (Buffer* buffer : all) free(*buffer);  // those still named go back into the list
+}
+
+std::optional<CUresult> Runtime::mem_free(CUdeviceptr address) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (address == 0 || state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
+    std::lock_guard lock(state.mutex);
+    Buffer* buffer = state.find(address);
+    if (buffer == nullptr) return std::nullopt;
+    if (buffer->address != address || buffer->freed) return CUDA_ERROR_INVALID_VALUE;
+    state.free(*buffer);
+    return CUDA_SUCCESS;
+}
+
+std::optional<CUresult> Runtime::mem_free_async(CUdeviceptr address, CUstream, DefaultStream) {
+    return mem_free(address);
+}
+
+std::optional<CUresult> Runtime::mem_get_info(std::size_t* free_bytes, std::size_t* total_bytes) {
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    ManagedContext* m = state.current_context();
+    if (m == nullptr || m->unmanaged) return std::nullopt;
+    const Residency& r = *m->residency;
+    const std::uint64_t total = r.memory_limit_bytes() + r.options().host_limit_bytes;
+    const std::uint64_t used = r.counts().live_bytes;
+    if (total_bytes != nullptr) *total_bytes = total;
+    if (free_bytes != nullptr) *free_bytes = total > used ? total - used : 0;
+    return CUDA_SUCCESS;
+}
+
+std::optional<CUresult> Runtime::mem_get_address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
+    std::lock_guard lock(state.mutex);
+    Buffer* buffer = state.find(address);
+    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes) return std::nullopt;
+    if (base != nullptr) *base = buffer->address;
+    if (bytes != nullptr) *bytes = buffer->bytes;
+    return CUDA_SUCCESS;
+}
+
+std::optional<CUresult> Runtime::pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (data == nullptr || state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
+    std::lock_guard lock(state.mutex);
+    Buffer* buffer = state.find(address);
+    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes) return std::nullopt;
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_CONTEXT: *static_cast<CUcontext*>(data) = buffer->owner->context(); return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *static_cast<CUdeviceptr*>(data) = address; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_HOST_POINTER: *static_cast<void**>(data) = nullptr; return CUDA_ERROR_INVALID_VALUE;
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID: *static_cast<unsigned long long*>(data) = buffer->id; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED: *static_cast<unsigned*>(data) = 0; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data) = buffer->owner->device(); return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *static_cast<CUdeviceptr*>(data) = buffer->address; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *static_cast<std::size_t*>(data) = buffer->bytes; return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_MAPPED: *static_cast<unsigned*>(data) = 1; return CUDA_SUCCESS;
+        default: return std::nullopt;
+    }
+}
+
+void Runtime::escape(CUdeviceptr address, const char* reason) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (state.live.load(std::memory_order_relaxed) == 0) return;
+    std::lock_guard lock(state.mutex);
+    Buffer* buffer = state.find(address);
+    if (buffer == nullptr || buffer->escaped != nullptr) return;
+    buffer->owner->set_escaped(*buffer, reason);
+    for (auto& m : state.contexts)
+        if (m->residency.get() == buffer->owner) m->recorder->escaped(buffer->id, reason);
+}
+
+bool Runtime::is_managed(CUdeviceptr address) const {
+    const auto& state = static_cast<const RuntimeState&>(*this);
+    if (state.live.load(std::memory_order_relaxed) == 0) return false;
+    std::lock_guard lock(state.mutex);
+    return state.find(address) != nullptr;
+}
+
+// --- ends -----------------------------------------------------------------------------------------------------------
+
+void Runtime::stream_destroyed(CUstream stream) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return;
+    std::lock_guard lock(state.mutex);
+    state.timeline->end_stream(nullptr, stream);
+}
+
+void Runtime::function_unloaded(CUmodule) {
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    state.functions->forget();
+}
+
+void Runtime::context_going(CUcontext context) {
+    RuntimeState& state = RuntimeState::of(this);
+    std::unique_ptr<ManagedContext> gone;
+    {
+        std::lock_guard lock(state.mutex);
+        for (auto it = state.contexts.begin(); it != state.contexts.end(); ++it) {
+            if ((*it)->context != context) continue;
+            gone = std::move(*it);
+            state.contexts.erase(it);
+            break;
+        }
+        if (!gone) return;
+        state.timeline->end_context(context);
+        state.functions->forget();
+        if (gone->residency) {
+            std::erase_if(state.deferred_frees, [&](Buffer* b) { return b->owner == gone->residency.get(); });
+            state.live.fetch_sub(gone->residency->live_buffers(), std::memory_order_relaxed);
+            forget_graphs_of(state, *gone->residency);
+            keep_report(state, *gone);
+        }
+    }
+    if (gone->director) gone->director->stop();
+    if (gone->residency) gone->residency->abandon();
+    if (gone->recorder) gone->recorder->close();
+}
+
+void Runtime::context_gone(CUcontext) {}
+
+void Runtime::iteration_mark() {
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    if (ManagedContext* m = state.current_context(); m != nullptr && m->recorder) m->recorder->mark();
+}
+
+}  // namespace swapadvisor

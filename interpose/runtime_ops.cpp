@@ -1,0 +1,233 @@
+// Ops: what each touches, made resident before the real call, noted after it.
+#include <algorithm>
+
+#include "interpose/log.h"
+#include "interpose/runtime_graphs.h"
+#include "interpose/runtime_plan.h"
+#include "interpose/runtime_state.h"
+
+namespace swapadvisor {
+namespace {
+constexpr std::size_t kPayloadScan = std::size_t{1} << 20;  // a table of addresses is smaller than this
+}
+
+QueueId RuntimeState::queue_for(CUcontext context, CUstream stream, DefaultStream default_stream) {
+    if (stream == nullptr) stream = default_stream == DefaultStream::per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    return timeline->queue(context, stream, stream == CU_STREAM_PER_THREAD ? thread_number() : 0);
+}
+
+bool RuntimeState::is_capturing(CUstream stream, DefaultStream default_stream) const {
+    if (!timeline->capturing()) return false;
+    if (stream == nullptr && default_stream == DefaultStream::per_thread) stream = CU_STREAM_PER_THREAD;
+    // The legacy stream cannot be captured, and asking about it may break a capture.
+    if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return api.cuStreamIsCapturing_(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void RuntimeState::add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites) {
+    for (BufferUse& use : op.uses)
+        if (use.buffer == buffer) {
+            use.access = static_cast<Access>(static_cast<int>(use.access) | static_cast<int>(access));
+            use.overwrites = false;
+            return;
+        }
+    op.uses.push_back({buffer, access, overwrites});
+}
+
+void RuntimeState::add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra) {
+    const bool known = scan_arguments(info, params, extra, [&](std::uint64_t word) {
+        if (!maybe_managed(word)) return;
+        if (Buffer* buffer = find(word)) add_use(op, buffer, Access::read_write);
+    });
+    if (known) return;
+    // Its arguments cannot be read: it may use anything.
+    if (first_time(info.id)) say("kernel %s: the driver does not tell its parameters; all memory is made resident for it", info.name.c_str());
+    count("kernel with unknown parameters");
+    for (auto& managed_context : contexts)
+        if (managed_context->residency)
+            managed_context->residency->for_each_large([&](Buffer& buffer) { add_use(op, &buffer, Access::read_write); });
+}
+
+// Addresses that travel to the device as data may be used by any kernel later: what they name may not move.
+void RuntimeState::scan_payload(const CopySpan& destination, const CopySpan& source) {
+    if (source.host == nullptr || source.bytes > kPayloadScan || destination.address == 0) return;
+    const char* data = static_cast<const char*>(source.host);
+    for (std::size_t at = 0; at + 8 <= source.bytes; at += 8) {
+        std::uint64_t word;
+        std::memcpy(&word, data + at, 8);
+        if (!maybe_managed(word)) continue;
+        Buffer* buffer = find(word);
+        if (buffer == nullptr || buffer->small || buffer->escaped != nullptr || word < buffer->address ||
+            word >= buffer->address + buffer->bytes)
+            continue;
+        buffer->owner->set_escaped(*buffer, "its address was copied to the device");
+        for (auto& m : contexts)
+            if (m->residency.get() == buffer->owner) m->recorder->escaped(buffer->id, "its address was copied to the device");
+    }
+}
+
+OpToken RuntimeState::fail(PendingOp& op, CUresult result, const char* what) {
+    if (op.home != nullptr) {
+        const std::string& why = op.home->residency->why();
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+            const std::string line = std::string(what) + (why.empty() ? " could not get the device memory it uses" : " " + why);
+            say("out of memory: %s", line.c_str());
+            if (notes.size() < 100) notes.push_back(line);
+        }
+    }
+    op.busy = false;
+    mutex.unlock();
+    OpToken token;
+    token.fail = result;
+    return token;
+}
+
+// Entered with the lock held and left with it, except when the op fails, touches nothing, or is synchronous.
+OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry,
+                            CUstream stream, DefaultStream default_stream, const char* what) {
+    op.home = nullptr;
+    if (op.uses.empty() || is_capturing(stream, default_stream)) {
+        op.busy = false;
+        mutex.unlock();
+        return {};
+    }
+    Residency* owner = op.uses.front().buffer->owner;
+    bool single = true;
+    for (const BufferUse& use : op.uses) single = single && use.buffer->owner == owner;
+    for (auto& m : contexts)
+        if (m->residency.get() == owner) op.home = m.get();
+    CUcontext context = nullptr;
+    if (CUresult result = api.cuCtxGetCurrent_(&context); result != CUDA_SUCCESS) return fail(op, result, what);
+    op.queue = queue_for(context, stream, default_stream);
+
+    OpView view;
+    view.kind = kind;
+    view.function = function;
+    std::copy_n(geometry, 6, view.geometry.begin());
+    view.stream = timeline->stream(op.queue);
+    op.touches.clear();
+    for (const BufferUse& use : op.uses)
+        if (use.buffer->owner == owner) op.touches.push_back({use.buffer->id, use.access});
+    view.touches = op.touches.data();
+    view.touch_count = static_cast<std::uint32_t>(op.touches.size());
+    op.home->director->before_op(view, op.uses);
+    for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
+
+    CUresult result;
+    if (single) {
+        result = owner->begin(op.uses.data(), op.uses.size(), op.queue, context);
+    } else {
+        result = CUDA_SUCCESS;
+        for (auto& m : contexts) {
+            std::vector<BufferUse> own;
+            for (const BufferUse& use : op.uses)
+                if (use.buffer->owner == m->residency.get()) own.push_back(use);
+            if (own.empty()) continue;
+            result = m->residency->begin(own.data(), own.size(), op.queue, context);
+            if (result != CUDA_SUCCESS) {
+                op.home = m.get();
+                break;
+            }
+        }
+    }
+    if (result != CUDA_SUCCESS) return fail(op, result, what);
+    op.seq = op.home->recorder->op(view);
+    op.timed = op.home->director->time_begin(timeline->stream(op.queue));
+    OpToken token;
+    token.state = &op;
+    if (op.synchronous) {
+        for (const BufferUse& use : op.uses) ++use.buffer->holds;
+        mutex.unlock();
+    }
+    return token;
+}
+
+void RuntimeState::end(PendingOp& op, CUresult result) {
+    if (op.synchronous) {
+        mutex.lock();
+        for (const BufferUse& use : op.uses) --use.buffer->holds;
+    }
+    const Mark mark = timeline->issued(op.queue);
+    if (op.timed) op.home->director->time_end(op.seq);
+    for (const BufferUse& use : op.uses) {
+        use.buffer->uses.add(mark);
+        // The old contents were left on the host because this op was to replace them all.
+        if (use.overwrites && result != CUDA_SUCCESS) use.buffer->owner->copy_in(*use.buffer);
+    }
+    op.home->residency->issued(mark);
+    op.home->director->after_op(mark);
+    if (op.synchronous && !deferred_frees.empty()) finish_deferred_frees();
+    op.busy = false;
+}
+
+void Runtime::end_op(OpToken& token, CUresult result) {
+    if (token.state == nullptr) return;
+    RuntimeState& state = RuntimeState::of(this);
+    state.end(*static_cast<PendingOp*>(token.state), result);
+    state.mutex.unlock();
+}
+
+OpToken Runtime::begin_kernel(const KernelLaunch& launch, DefaultStream default_stream) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (state.live.load(std::memory_order_relaxed) == 0) return {};
+    PendingOp& op = thread_op();
+    if (op.busy) return {};
+    state.mutex.lock();
+    op.busy = true;
+    op.synchronous = false;
+    op.uses.clear();
+    FunctionInfo& info = state.functions->info(launch.function);
+    state.add_kernel_uses(op, info, launch.params, launch.extra);
+    if (!op.uses.empty() && !info.told) state.tell_name(op.uses.front().buffer->owner, info);
+    const unsigned geometry[6] = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2]};
+    return state.begin(op, OpKind::kernel, info.id, geometry, launch.stream, default_stream, info.name.c_str());
+}
+
+void RuntimeState::tell_name(Residency* owner, FunctionInfo& info) {
+    for (auto& m : contexts)
+        if (m->residency.get() == owner) m->recorder->name_function(info.id, info.name);
+    info.told = contexts.size() == 1;
+}
+
+OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source, CUstream stream,
+                            DefaultStream default_stream, bool synchronous) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (state.live.load(std::memory_order_relaxed) == 0) return {};
+    PendingOp& op = thread_op();
+    if (op.busy) return {};
+    state.mutex.lock();
+    op.busy = true;
+    op.synchronous = synchronous;
+    op.uses.clear();
+    Buffer* to = destination.address != 0 ? state.find(destination.address) : nullptr;
+    Buffer* from = source.address != 0 ? state.find(source.address) : nullptr;
+    if (to != nullptr && destination.bytes != 0) {
+        state.scan_payload(destination, source);
+        const bool whole = destination.address == to->address && destination.bytes >= to->bytes && !destination.pitched && from != to;
+        state.add_use(op, to, Access::write, whole);
+    }
+    if (from != nullptr && source.bytes != 0) state.add_use(op, from, Access::read);
+    const OpKind kind = to == nullptr ? OpKind::memcpy_d2h : source.address != 0 ? OpKind::memcpy_d2d : OpKind::memcpy_h2d;
+    const std::uint64_t bytes = std::max(destination.bytes, source.bytes);
+    const unsigned geometry[6] = {static_cast<unsigned>(bytes), static_cast<unsigned>(bytes >> 32), 0, 0, 0, 0};
+    return state.begin(op, kind, 0, geometry, stream, default_stream, "a copy");
+}
+
+OpToken Runtime::begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream, DefaultStream default_stream,
+                              bool synchronous) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (state.live.load(std::memory_order_relaxed) == 0) return {};
+    PendingOp& op = thread_op();
+    if (op.busy) return {};
+    state.mutex.lock();
+    op.busy = true;
+    op.synchronous = synchronous;
+    op.uses.clear();
+    if (Buffer* buffer = state.find(address); buffer != nullptr && bytes != 0)
+        state.add_use(op, buffer, Access::write);
+    const unsigned geometry[6] = {static_cast<unsigned>(bytes), static_cast<unsigned>(std::uint64_t{bytes} >> 32), 0, 0, 0, 0};
+    return state.begin(op, OpKind::memset, 0, geometry, stream, default_stream, "a memset");
+}
+
+}  // namespace swapadvisor

@@ -1,0 +1,193 @@
+#include "interpose/runtime_planner.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "interpose/config.h"
+#include "interpose/log.h"
+#include "recorder/export.h"
+#include "replayer/copy_rates.h"
+
+namespace swapadvisor {
+namespace {
+
+using PlanFunction = int (*)(const char*, const char*, const std::atomic<bool>*, void (*)(void*, const char*), void*, char**, char**);
+using nlohmann::json;
+
+/// The planner lies beside this object; it brings libraries of its own, which the program must not see.
+PlanFunction open_planner(std::string& error) {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<void*>(&run_planner), &info) == 0 || info.dli_fname == nullptr) {
+        error = "the place of this library is unknown";
+        return nullptr;
+    }
+    std::string path = info.dli_fname;
+    const std::size_t slash = path.rfind('/');
+    path = (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) + "/libswapadvisor_planner.so";
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        const char* text = dlerror();
+        error = text != nullptr ? text : path;
+        return nullptr;
+    }
+    auto* function = reinterpret_cast<PlanFunction>(dlsym(library, "swapadvisor_plan"));
+    if (function == nullptr) error = path + " has no swapadvisor_plan";
+    return function;
+}
+
+planner::Placement placement(const json& at) {
+    planner::Placement result;
+    for (const json& range : at) result.push_back({range.at(0).get<std::int32_t>(), range.at(1).get<std::int32_t>()});
+    return result;
+}
+
+/// Throws json exceptions or std::runtime_error on anything malformed.
+planner::Plan parse(const std::string& text, const std::vector<std::int32_t>& ids) {
+    const json j = json::parse(text);
+    if (j.at("format") != "swapadvisor-plan" || j.at("version") != 1) throw std::runtime_error("not a plan of version 1");
+    auto tensor = [&](const json& value) {
+        const auto id = value.get<std::int64_t>();
+        if (id < 0 || id >= static_cast<std::int64_t>(ids.size())) throw std::runtime_error("tensor " + std::to_string(id) + " is out of range");
+        return ids[static_cast<std::size_t>(id)];
+    };
+    planner::Plan plan;
+    plan.graph = j.at("graph").get<std::string>();
+    plan.limit_bytes = j.at("limit_bytes").get<std::int64_t>();
+    plan.schedule = j.at("schedule").get<std::vector<planner::OpId>>();
+    plan.chunk_bytes = j.at("pool").at("chunk_bytes").get<std::int64_t>();
+    plan.chunks = j.at("pool").at("chunks").get<std::int32_t>();
+    plan.arena_bytes = j.at("arena_bytes").get<std::int64_t>();
+    for (const json& value : j.at("arena")) plan.arena.push_back(tensor(value));
+    for (const json& value : j.at("initial")) plan.initial.push_back({tensor(value.at("tensor")), placement(value.at("at"))});
+    static const std::pair<const char*, planner::ActionKind> kinds[] = {
+        {"alloc", planner::ActionKind::alloc}, {"free", planner::ActionKind::free}, {"save", planner::ActionKind::save},
+        {"out", planner::ActionKind::out},     {"drop", planner::ActionKind::drop}, {"in", planner::ActionKind::in}};
+    for (const json& value : j.at("actions")) {
+        planner::Action action;
+        const auto name = value.at("action").get<std::string>();
+        const auto* kind = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return name == k.first; });
+        if (kind == std::end(kinds)) throw std::runtime_error("unknown action " + name);
+        action.kind = kind->second;
+        action.tensor = tensor(value.at("tensor"));
+        if (action.kind == planner::ActionKind::alloc || action.kind == planner::ActionKind::in) {
+            action.at = placement(value.at("at"));
+            action.before = value.at("before").get<std::int32_t>();
+        }
+        if (action.kind != planner::ActionKind::alloc) action.after = value.at("after").get<std::int32_t>();
+        plan.actions.push_back(std::move(action));
+    }
+    plan.predicted_ns = j.at("predicted_ns").get<std::int64_t>();
+    return plan;
+}
+
+struct Offer {
+    const std::function<void(const planner::Plan&)>* offer = nullptr;
+    const std::vector<std::int32_t>* ids = nullptr;
+};
+
+void offer_text(void* user, const char* text) {
+    const Offer& o = *static_cast<Offer*>(user);
+    try {
+        (*o.offer)(parse(text, *o.ids));
+    } catch (const std::exception& e) {
+        if (first_time(0x91a7)) say("a plan cannot be used: %s", e.what());
+    }
+}
+
+}  // namespace
+
+Iteration planned_part(const Iteration& iteration, std::vector<std::int32_t>& ids) {
+    Iteration part = iteration;
+    std::vector<std::int32_t> fresh(iteration.tensors.size(), -1);
+    std::vector<bool> used(iteration.tensors.size(), false);
+    for (const OpRecord& op : iteration.ops)
+        for (const OpRecord::Use& use : op.uses) used[static_cast<std::size_t>(use.tensor)] = true;
+    ids.clear();
+    part.tensors.clear();
+    for (std::size_t t = 0; t < iteration.tensors.size(); ++t) {
+        const TensorRecord& tensor = iteration.tensors[t];
+        if (tensor.small || tensor.escaped || !used[t]) continue;
+        fresh[t] = static_cast<std::int32_t>(ids.size());
+        ids.push_back(static_cast<std::int32_t>(t));
+        part.tensors.push_back(tensor);
+    }
+    for (OpRecord& op : part.ops) {
+        std::erase_if(op.uses, [&](const OpRecord::Use& use) { return fresh[static_cast<std::size_t>(use.tensor)] < 0; });
+        for (OpRecord::Use& use : op.uses) use.tensor = fresh[static_cast<std::size_t>(use.tensor)];
+    }
+    std::erase_if(part.events, [&](const IterationEvent& event) {
+        return event.kind != EventKind::op && fresh[static_cast<std::size_t>(event.index)] < 0;
+    });
+    for (IterationEvent& event : part.events)
+        if (event.kind != EventKind::op) event.index = fresh[static_cast<std::size_t>(event.index)];
+    return part;
+}
+
+void run_planner(PlanRequest& request, const std::function<void(const planner::Plan&)>& offer) try {
+    std::vector<std::int32_t> ids;
+    const Iteration part = planned_part(*request.iteration, ids);
+    std::string error;
+    static PlanFunction plan_function = nullptr;
+    if (plan_function == nullptr) plan_function = open_planner(error);
+    if (plan_function == nullptr) {
+        say("no plans, swapping stays on demand: %s", error.c_str());
+        return;
+    }
+    GraphNames names;
+    char signature[32];
+    std::snprintf(signature, sizeof signature, "%016llx", static_cast<unsigned long long>(request.iteration->signature));
+    names.graph = signature;
+    names.source = "swapadvisor runtime";
+    names.function_name = request.function_name;
+    const std::string graph = graph_json(part, request.model, names);
+    request.infinite_ns = 0;
+    const json parsed = json::parse(graph);
+    for (const json& op : parsed.at("ops")) request.infinite_ns += op.at("duration_ns").get<std::int64_t>();
+    if (const char* keep = std::getenv("SWAPADVISOR_KEEP_GRAPH")) std::ofstream(keep) << graph;
+
+    const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+    json options = {{"planner", "fast"},
+                    {"limit_bytes", request.limit_bytes},
+                    {"chunk_bytes", request.chunk_bytes},
+                    {"arena_below_bytes", 0},
+                    {"seconds", config().plan_seconds},
+                    {"threads", config().plan_threads > 0 ? config().plan_threads : std::max(1, static_cast<int>(cores / 2))},
+                    {"seed", config().plan_seed},
+                    {"reorder", false},
+                    {"no_remaps", true}};
+    // A quick plan first, so that the program leaves on demand early; the search replaces it if it finds better.
+    std::vector<std::string> planners = {"fast"};
+    if (config().planner != "fast") planners.push_back(config().planner);
+    Offer user{&offer, &ids};
+    for (const std::string& name : planners) {
+        if (request.cancel->load()) return;
+        options["planner"] = name;
+        char* plan = nullptr;
+        char* text = nullptr;
+        const int failed = plan_function(graph.c_str(), options.dump().c_str(), request.cancel, nullptr, nullptr, &plan, &text);
+        if (failed == 0 && plan != nullptr) offer_text(&user, plan);
+        else if (!request.cancel->load()) say("no plan (%s): %s", name.c_str(), text != nullptr ? text : "unknown reason");
+        std::free(plan);
+        std::free(text);
+    }
+} catch (const std::exception& e) {
+    say("planning failed, swapping stays on demand: %s", e.what());
+}
+
+bool measure_device(Residency& residency, DeviceModel& model) {
+    if (model.h2d_bytes_per_s > 0) return true;
+    const CopyRates rates = measure_copy_rates(residency);
+    model.h2d_bytes_per_s = rates.h2d_bytes_per_s;
+    model.d2h_bytes_per_s = rates.d2h_bytes_per_s;
+    model.duplex_bytes_per_s = rates.duplex_bytes_per_s;
+    model.transfer_latency_ns = rates.latency_ns;
+    return rates.measured;
+}
+
+}  // namespace swapadvisor

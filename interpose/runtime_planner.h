@@ -1,0 +1,38 @@
+// From an iteration to plans, through the planner library and the interchange formats. Runs on the background thread;
+// makes no CUDA call (measure_device does, and is called under the runtime's lock).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "planner/plan.h"
+#include "recorder/device_model.h"
+#include "recorder/iteration.h"
+#include "replayer/residency.h"
+
+namespace swapadvisor {
+
+struct PlanRequest {
+    std::shared_ptr<const Iteration> iteration;
+    std::int64_t limit_bytes = 0;
+    std::int64_t chunk_bytes = 0;
+    DeviceModel model;
+    std::function<std::string(std::uint64_t)> function_name;
+    const std::atomic<bool>* cancel = nullptr;
+    std::int64_t infinite_ns = -1;   ///< filled in: the ops alone
+};
+
+/// Offers each plan as it is found, best last; tensor ids are those of the iteration. Says one line when planning is
+/// not possible.
+void run_planner(PlanRequest& request, const std::function<void(const planner::Plan&)>& offer);
+
+/// The iteration without what plans do not move (arena and unmovable buffers). `ids`: tensor of the result -> tensor.
+Iteration planned_part(const Iteration& iteration, std::vector<std::int32_t>& ids);
+
+/// Copy rates, once per context. False if they had to be guessed.
+bool measure_device(Residency& residency, DeviceModel& model);
+
+}  // namespace swapadvisor

@@ -1,0 +1,107 @@
+#include "interpose/runtime_report.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+#include "interpose/config.h"
+#include "interpose/log.h"
+#include "interpose/runtime_plan.h"
+#include "recorder/callsite.h"
+
+namespace swapadvisor {
+namespace {
+std::vector<ReportModel>& kept() {
+    static auto* models = new std::vector<ReportModel>;
+    return *models;
+}
+std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+}  // namespace
+
+std::string program_name() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    while (!text.empty() && text.back() == '\0') text.pop_back();
+    for (char& c : text)
+        if (c == '\0') c = ' ';
+    if (text.size() > 300) text = text.substr(0, 297) + "...";
+    return text;
+}
+
+ReportModel report_model(RuntimeState& state, ManagedContext& m) {
+    ReportModel model;
+    model.source = "run";
+    model.program = program_name();
+    model.pid = getpid();
+    model.rank = process_rank();
+    model.device = m.model;
+    if (m.unmanaged || !m.residency) {
+        model.mode = "unmanaged";
+        model.mode_reason = m.reason;
+        return model;
+    }
+    Residency& r = *m.residency;
+    const ResidencyCounts& c = r.counts();
+    const PlanDirector::Counts& p = m.director->counts();
+    model.limit_bytes = number(r.memory_limit_bytes());
+    model.peak_bytes = number(c.peak_live_bytes);
+    model.peak_resident_bytes = number(c.peak_resident_bytes);
+    model.pinned_bytes = number(r.host().pinned());
+    const bool swapped = c.bytes_in + c.bytes_out + c.clean_drops != 0;
+    if (m.director->planned()) model.mode = "planned";
+    else if (p.planned_iterations > 0) model.mode = "mixed";
+    else model.mode = swapped ? "on demand" : "all resident";
+    model.mode_reason = m.director->planned() ? "" : p.reason;
+    if (model.mode == "on demand" && p.reason.empty())
+        model.mode_reason = p.iterations == 0 ? "no iteration found" : "no plan was ready";
+    model.iterations = number(p.iterations);
+    model.planned_iterations = number(p.planned_iterations);
+    model.ops_per_iteration = number(p.ops_per_iteration);
+    model.measured_ns_per_iteration = p.measured_ns;
+    model.infinite_ns_per_iteration = p.infinite_ns;
+    model.predicted_ns = p.predicted_ns;
+    if (p.iterations > 0) {
+        model.in_bytes_per_iteration = number(p.in_bytes);
+        model.out_bytes_per_iteration = number(p.out_bytes);
+    }
+    model.in_bytes_total = number(c.bytes_in);
+    model.out_bytes_total = number(c.bytes_out);
+    model.divergences = number(p.divergences);
+    model.remaps = number(p.mapping_calls_steady);
+    model.clean_drops = number(c.clean_drops);
+    if (p.measured_ns > 0 && p.infinite_ns > 0) model.stall_ns_per_iteration = std::max<std::int64_t>(0, p.measured_ns - p.infinite_ns);
+    for (const auto& [what, count] : state.events) model.fallbacks.push_back({what, count});
+    if (state.unrolled_graphs != 0) model.fallbacks.push_back({"graph launched node by node", number(state.unrolled_graphs)});
+    std::map<std::string, std::pair<std::int64_t, std::int64_t>> unmovable;
+    r.for_each_large([&](Buffer& b) {
+        if (b.escaped == nullptr) return;
+        auto& entry = unmovable[b.escaped];
+        ++entry.first;
+        entry.second += number(b.bytes);
+    });
+    for (const auto& [reason, what] : unmovable) model.unmovable.push_back({"", reason, what.first, what.second});
+    model.notes = state.notes;
+    return model;
+}
+
+void keep_report(RuntimeState& state, ManagedContext& managed) { kept().push_back(report_model(state, managed)); }
+
+void write_reports(RuntimeState& state) {
+    std::vector<ReportModel> models = kept();
+    for (auto& managed : state.contexts) models.push_back(report_model(state, *managed));
+    int written = 0;
+    for (const ReportModel& model : models) {
+        // A program whose memory always fitted gets a report only if asked for one.
+        if (config().report_path.empty() && model.mode == "all resident") continue;
+        std::string path = config().report_path;
+        if (path.empty()) path = config().quiet ? "" : "swapadvisor." + std::to_string(getpid()) + ".txt";
+        if (path.empty()) continue;
+        if (written > 0 && path != "-") path += "." + std::to_string(written);
+        ++written;
+        if (!write_exit_report(model, path)) say("the report could not be written to %s", path.c_str());
+        else if (path != "-" && !config().quiet) say("report: %s", path.c_str());
+    }
+}
+
+}  // namespace swapadvisor

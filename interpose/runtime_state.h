@@ -1,0 +1,97 @@
+// What stands behind interpose/runtime.h: one per process, never destroyed (a program may call CUDA from exit handlers).
+// Everything here is guarded by `mutex` unless said otherwise. Files: runtime.cpp (life, allocations), runtime_ops.cpp
+// (ops), runtime_graphs.cpp (captures and graphs), runtime_plan.cpp (planning), runtime_report.cpp (exit).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "interpose/runtime.h"
+#include "interpose/runtime_params.h"
+#include "recorder/recorder.h"
+#include "replayer/residency.h"
+#include "replayer/timeline.h"
+
+namespace swapadvisor {
+
+class PlanDirector;
+
+/// One context with managed memory.
+struct ManagedContext {
+    CUcontext context = nullptr;
+    CUdevice device = 0;
+    int number = 0;                        ///< in order of first use
+    bool unmanaged = false;                ///< left to the driver (`reason`)
+    std::string reason;
+    std::unique_ptr<Residency> residency;
+    std::unique_ptr<Recorder> recorder;
+    std::unique_ptr<PlanDirector> director;
+    DeviceModel model;
+};
+
+/// One op in progress on one thread, from begin_* to end_op.
+struct PendingOp {
+    bool busy = false;
+    bool synchronous = false;              ///< the lock is not held in between
+    ManagedContext* home = nullptr;        ///< where it is recorded: the owner of its first buffer
+    QueueId queue = 0;
+    std::vector<BufferUse> uses;
+    std::vector<Touch> touches;
+    std::uint64_t seq = 0;
+    bool timed = false;
+};
+
+/// What an executable graph does, read back when it was instantiated.
+struct GraphWork;
+
+struct RuntimeState : Runtime {
+    RuntimeState();
+    static RuntimeState& of(Runtime* runtime) { return *static_cast<RuntimeState*>(runtime); }
+    static void shut_down();               ///< at exit: report, then inert
+
+    ManagedContext* context_for(CUcontext context);   ///< created on first use; null: no context
+    ManagedContext* current_context();
+    Buffer* find(CUdeviceptr address) const;
+    bool maybe_managed(std::uint64_t word) const { return word - low < high - low; }
+    QueueId queue_for(CUcontext context, CUstream stream, DefaultStream default_stream);
+    CUresult allocate(ManagedContext& managed, CUdeviceptr* out, std::size_t bytes, CUstream stream);
+    void free(Buffer& buffer);
+    void finish_deferred_frees();
+
+    /// The common part of begin_*: `op.uses` is filled, the lock is held.
+    OpToken begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry, CUstream stream,
+                  DefaultStream default_stream, const char* what);
+    OpToken fail(PendingOp& op, CUresult result, const char* what);
+    void end(PendingOp& op, CUresult result);
+    bool is_capturing(CUstream stream, DefaultStream default_stream) const;
+    void add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites = false);
+    void tell_name(Residency* owner, FunctionInfo& info);
+    void scan_payload(const CopySpan& destination, const CopySpan& source);
+    void add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra);
+
+    mutable std::mutex mutex;
+    DriverApi api;
+    std::unique_ptr<Timeline> timeline;
+    std::unique_ptr<FunctionTable> functions;
+    std::vector<std::unique_ptr<ManagedContext>> contexts;
+    std::atomic<std::uint64_t> live{0};               ///< live managed buffers: 0 means that ops need no look
+    std::uint64_t low = ~0ull, high = 0;              ///< all managed addresses lie in between
+    BufferId next_buffer = 1;
+    std::vector<Buffer*> deferred_frees;              ///< freed while a capture was open
+    std::unordered_map<CUgraphExec, std::unique_ptr<GraphWork>> graphs;
+    std::uint64_t unrolled_graphs = 0;
+    std::vector<std::pair<std::string, std::int64_t>> events;   ///< for the report: what was served in a simpler way
+    void count(const std::string& what);
+    std::vector<std::string> notes;
+};
+
+/// This thread's op in progress.
+PendingOp& thread_op();
+/// A number for this thread, from 1: names its per-thread default stream.
+std::uint64_t thread_number();
+
+}  // namespace swapadvisor

@@ -1,0 +1,137 @@
+#include "replayer/iteration_matcher.h"
+
+#include <algorithm>
+
+namespace swapadvisor {
+namespace {
+constexpr std::int32_t kSkip = 64;  // ops that a program may leave out at once
+}
+
+IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : iteration_(std::move(iteration)) {
+    const Iteration& it = *iteration_;
+    const std::size_t n = it.ops.size();
+    births_.resize(n);
+    users_.resize(it.tensors.size());
+    for (std::size_t op = 0; op < n; ++op) {
+        keys_.push_back(it.ops[op].key);
+        like_first_ += it.ops[op].key == it.ops[0].key;
+        first_use_.push_back(static_cast<std::uint32_t>(tensors_.size()));
+        for (const OpRecord::Use& use : it.ops[op].uses)
+            if (takes_part(use.tensor)) {
+                tensors_.push_back(use.tensor);
+                users_[static_cast<std::size_t>(use.tensor)].push_back(static_cast<std::int32_t>(op));
+            }
+    }
+    first_use_.push_back(static_cast<std::uint32_t>(tensors_.size()));
+    std::vector<std::int32_t> at_end;
+    std::size_t op = 0;
+    for (const IterationEvent& event : it.events) {
+        if (event.kind == EventKind::op) ++op;
+        if (event.kind == EventKind::allocate && takes_part(event.index))
+            (op < n ? births_[op] : at_end).push_back(event.index);
+    }
+    if (n != 0) births_[0].insert(births_[0].begin(), at_end.begin(), at_end.end());
+}
+
+IterationMatcher::IterationMatcher(std::shared_ptr<const IterationScript> script) : script_(std::move(script)) {
+    bound_.resize(script_->iteration().tensors.size(), nullptr);
+}
+
+void IterationMatcher::restart() {
+    position_ = 0;
+    next_birth_ = 0;
+    foreign_ = skipped_ = unexpected_ = 0;
+}
+
+void IterationMatcher::forget() {
+    for (Buffer*& buffer : bound_) {
+        if (buffer != nullptr) buffer->tensor = -1;
+        buffer = nullptr;
+    }
+    restart();
+}
+
+void IterationMatcher::name_buffers() {
+    for (std::size_t t = 0; t < bound_.size(); ++t)
+        if (bound_[t] != nullptr) bound_[t]->tensor = static_cast<std::int32_t>(t);
+}
+
+std::int32_t IterationMatcher::expect(std::uint64_t bytes) {
+    std::size_t from = next_birth_;
+    for (std::int32_t step = 0; step < std::min(kSkip, script_->ops()); ++step) {
+        const std::int32_t op = (position_ + step) % script_->ops();
+        const auto& births = script_->births(op);
+        for (std::size_t i = from; i < births.size(); ++i) {
+            const std::int32_t tensor = births[i];
+            if (static_cast<std::uint64_t>(script_->bytes(tensor)) != bytes || bound_[static_cast<std::size_t>(tensor)] != nullptr) continue;
+            if (step == 0) next_birth_ = i + 1;
+            return tensor;
+        }
+        from = 0;
+    }
+    ++unexpected_;
+    return -1;
+}
+
+void IterationMatcher::bind(std::int32_t tensor, Buffer& buffer) {
+    bound_[static_cast<std::size_t>(tensor)] = &buffer;
+    buffer.tensor = tensor;
+}
+
+void IterationMatcher::released(Buffer& buffer) {
+    if (buffer.tensor >= 0 && static_cast<std::size_t>(buffer.tensor) < bound_.size() &&
+        bound_[static_cast<std::size_t>(buffer.tensor)] == &buffer)
+        bound_[static_cast<std::size_t>(buffer.tensor)] = nullptr;
+}
+
+bool IterationMatcher::compatible(std::int32_t op, const std::vector<BufferUse>& uses) const {
+    const IterationScript::Uses expected = script_->uses(op);
+    const std::int32_t* next = expected.begin();
+    for (const BufferUse& use : uses) {
+        const Buffer& b = *use.buffer;
+        if (b.small || b.escaped != nullptr) continue;
+        if (next == expected.end()) return false;
+        const std::int32_t tensor = *next++;
+        if (b.tensor == tensor) continue;
+        if (b.tensor >= 0 || bound_[static_cast<std::size_t>(tensor)] != nullptr ||
+            static_cast<std::uint64_t>(script_->bytes(tensor)) != b.bytes)
+            return false;
+    }
+    return next == expected.end();
+}
+
+void IterationMatcher::bind_uses(std::int32_t op, const std::vector<BufferUse>& uses) {
+    const std::int32_t* next = script_->uses(op).begin();
+    for (const BufferUse& use : uses) {
+        Buffer& b = *use.buffer;
+        if (b.small || b.escaped != nullptr) continue;
+        if (b.tensor != *next) bind(*next, b);
+        ++next;
+    }
+}
+
+std::int32_t IterationMatcher::observe(std::uint64_t key, const std::vector<BufferUse>& uses) {
+    const std::int32_t n = script_->ops();
+    for (std::int32_t op = position_; op < std::min(n, position_ + kSkip); ++op) {
+        if (script_->key(op) != key || !compatible(op, uses)) continue;
+        bind_uses(op, uses);
+        skipped_ += static_cast<std::uint32_t>(op - position_);
+        position_ = op + 1;
+        next_birth_ = 0;
+        if (position_ == n) position_ = 0;
+        return op;
+    }
+    ++foreign_;
+    return -1;
+}
+
+bool IterationMatcher::complete() const {
+    const Iteration& it = script_->iteration();
+    for (std::size_t t = 0; t < bound_.size(); ++t)
+        if (it.tensors[t].persistent && script_->takes_part(static_cast<std::int32_t>(t)) &&
+            !script_->users(static_cast<std::int32_t>(t)).empty() && bound_[t] == nullptr)
+            return false;
+    return true;
+}
+
+}  // namespace swapadvisor

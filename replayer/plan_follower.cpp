@@ -1,0 +1,166 @@
+#include "replayer/plan_follower.h"
+
+#include <algorithm>
+
+namespace swapadvisor {
+
+using planner::ActionKind;
+
+std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const IterationScript> iteration,
+                                                     const planner::Plan& plan, std::string& error) {
+    const std::int32_t n = iteration->ops();
+    const auto tensors = static_cast<std::int32_t>(iteration->iteration().tensors.size());
+    auto script = std::make_shared<PlanScript>();
+    script->places_.resize(static_cast<std::size_t>(tensors));
+    script->copies_.resize(static_cast<std::size_t>(tensors));
+    script->drops_.resize(static_cast<std::size_t>(n));
+    script->marked_.resize(static_cast<std::size_t>(n));
+    auto refuse = [&](const char* why) {
+        error = why;
+        return nullptr;
+    };
+    if (static_cast<std::int32_t>(plan.schedule.size()) != n) return refuse("the plan has another number of ops");
+    for (std::int32_t p = 0; p < n; ++p)
+        if (plan.schedule[static_cast<std::size_t>(p)] != p) return refuse("the plan reorders ops, which is not replayed yet");
+    if (plan.chunks < 0 || plan.chunk_bytes <= 0) return refuse("the plan's pool is malformed");
+    auto place = [&](planner::TensorId tensor, const planner::Placement& at) {
+        auto& known = script->places_[static_cast<std::size_t>(tensor)];
+        if (known.empty()) known = at;
+        return known == at;
+    };
+    auto valid = [&](planner::TensorId tensor) {
+        return tensor >= 0 && tensor < tensors && iteration->takes_part(tensor);
+    };
+    for (const planner::InitialTensor& initial : plan.initial)
+        if (!valid(initial.tensor) || !place(initial.tensor, initial.at)) return refuse("the plan moves a tensor between places");
+    for (const planner::Action& action : plan.actions) {
+        if (!valid(action.tensor)) return refuse("the plan names a tensor that the iteration does not have");
+        const bool places = action.kind == ActionKind::alloc || action.kind == ActionKind::in;
+        if (places && !place(action.tensor, action.at)) return refuse("the plan moves a tensor between places");
+        if (action.kind == ActionKind::alloc || action.kind == ActionKind::free) continue;
+        if (action.after < -1 || action.after >= n || (action.after == -1 && action.kind != ActionKind::in))
+            return refuse("the plan names a position out of range");
+        const Step step{action.kind, action.tensor, action.after, action.before};
+        script->copies_[static_cast<std::size_t>(action.tensor)] = true;
+        if (action.kind == ActionKind::in) {
+            if (action.before < 0 || action.before > n) return refuse("the plan names a position out of range");
+            script->ins_.push_back(step);
+        } else if (action.kind == ActionKind::drop) {
+            script->drops_[static_cast<std::size_t>(action.after)].push_back(action.tensor);
+            continue;
+        } else {
+            script->outs_.push_back(step);
+        }
+        script->marked_[static_cast<std::size_t>(action.after < 0 ? n - 1 : action.after)] = true;
+    }
+    for (planner::TensorId tensor : plan.arena)
+        if (tensor >= 0 && tensor < tensors && iteration->takes_part(tensor)) return refuse("the plan keeps a large tensor in its arena");
+    script->iteration_ = std::move(iteration);
+    script->plan_ = plan;
+    return script;
+}
+
+CUresult PlanFollower::install(const IterationMatcher& matcher, std::string& error) {
+    const std::uint64_t page = residency_.addresses().page_bytes();
+    const planner::Plan& plan = script_->plan_;
+    if (static_cast<std::uint64_t>(plan.chunk_bytes) % page != 0) {
+        error = "the plan's chunks are no multiple of the device's granularity";
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (CUresult result = residency_.evict_all(); result != CUDA_SUCCESS) {
+        error = "evicting everything failed";
+        return result;
+    }
+    std::vector<PoolTensor> tensors(script_->places_.size());
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        tensors[t].bytes = static_cast<std::uint64_t>(script_->iteration_->bytes(static_cast<std::int32_t>(t)));
+        tensors[t].at = script_->places_[t];
+        tensors[t].buffer = matcher.buffer(static_cast<std::int32_t>(t));
+        tensors[t].copies = script_->copies_[t];
+    }
+    CUresult result = CUDA_SUCCESS;
+    auto pool = PlannedPool::create(residency_, std::move(tensors), plan.chunks,
+                                    static_cast<std::uint64_t>(plan.chunk_bytes) / page, result, error);
+    if (!pool) return result;
+    residency_.enter_plan(std::move(pool));
+    position_ = -1;
+    next_out_ = next_in_ = 0;
+    for (const planner::InitialTensor& initial : plan.initial) issue_in({ActionKind::in, initial.tensor, -1, 0}, -1);
+    issue(-1);
+    return CUDA_SUCCESS;
+}
+
+Mark PlanFollower::mark_of(std::int32_t after) const {
+    return after < 0 ? last_of_previous_ : marks_[static_cast<std::size_t>(after)];
+}
+
+void PlanFollower::after_op(std::int32_t position, Mark mark) {
+    // What was skipped, or the rest of an iteration that ended early, counts as done now.
+    if (position <= position_) {
+        while (++position_ < script_->iteration_->ops()) {
+            marks_[static_cast<std::size_t>(position_)] = mark;
+            issue(position_);
+        }
+        wrap();
+    }
+    if (script_->marked_[static_cast<std::size_t>(position)]) residency_.timeline().record(mark.queue);
+    while (position_ < position) {
+        ++position_;
+        marks_[static_cast<std::size_t>(position_)] = mark;
+        issue(position_);
+    }
+    if (position_ == script_->iteration_->ops() - 1) wrap();
+}
+
+void PlanFollower::wrap() {
+    const std::int32_t n = script_->iteration_->ops();
+    last_of_previous_ = marks_[static_cast<std::size_t>(n - 1)];
+    left_out += (script_->outs_.size() - next_out_) + (script_->ins_.size() - next_in_);
+    next_out_ = next_in_ = 0;
+    position_ = -1;
+    issue(-1);
+}
+
+void PlanFollower::issue(std::int32_t position) {
+    PlannedPool* pool = residency_.pool();
+    if (pool == nullptr) return;
+    if (position >= 0)
+        for (std::int32_t tensor : script_->drops_[static_cast<std::size_t>(position)]) {
+            Buffer* b = pool->buffer(tensor);
+            if (b != nullptr && b->backed && b->holds == 0 && b->place == Place::resident) pool->evict(*b, mark_of(position));
+            else ++left_out;
+        }
+    for (; next_out_ < script_->outs_.size() && script_->outs_[next_out_].after <= position; ++next_out_) {
+        const PlanScript::Step& step = script_->outs_[next_out_];
+        Buffer* b = pool->buffer(step.tensor);
+        if (b == nullptr || !b->backed || b->place != Place::resident || b->holds != 0) {
+            ++left_out;
+        } else if (step.kind == ActionKind::save) {
+            if (b->dirty) residency_.save(*b, mark_of(step.after));
+        } else {
+            pool->evict(*b, mark_of(step.after));
+        }
+    }
+    while (next_in_ < script_->ins_.size() && script_->ins_[next_in_].after <= position &&
+           issue_in(script_->ins_[next_in_], position))
+        ++next_in_;
+}
+
+// False if it has to wait for chunks that are still held.
+bool PlanFollower::issue_in(const PlanScript::Step& step, std::int32_t position) {
+    PlannedPool* pool = residency_.pool();
+    Buffer* b = pool->buffer(step.tensor);
+    if (b == nullptr || b->place != Place::absent || b->backed) {
+        ++left_out;
+        return true;
+    }
+    if (!pool->vacant(step.tensor)) {
+        if (step.before > position + 1) return false;
+        ++late;  // the op itself will get it
+        return true;
+    }
+    if (pool->claim(*b) == CUDA_SUCCESS) residency_.copy_in(*b, mark_of(step.after));
+    return true;
+}
+
+}  // namespace swapadvisor
