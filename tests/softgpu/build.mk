@@ -1,2 +1,24 @@
-# The software CUDA device: PTX engine, driver and runtime.
--include $(wildcard tests/softgpu/*/build.mk)
+# The software GPU: a driver (libcuda.so.1) and a runtime (libcudart.so.13) of our own, for tests on machines without
+# a GPU. Nothing of it is installed.
+SOFTGPU := $(BUILD)/softgpu
+SOFTGPU_DRIVER_CPP := $(wildcard tests/softgpu/driver/*.cpp)
+SOFTGPU_TABLES := $(SOFTGPU)/gen/driver_tables.cpp
+
+-include tests/softgpu/ptx/build.mk tests/softgpu/runtime/build.mk
+
+$(SOFTGPU_TABLES): tests/softgpu/driver/generate_tables.py $(SOFTGPU_DRIVER_CPP)
+	@mkdir -p $(@D)
+	python3 $< $(CUDA_HOME) $@ $(SOFTGPU_DRIVER_CPP)
+	@touch $@
+$(BUILD)/obj/tests/softgpu/driver_tables.o: $(SOFTGPU_TABLES)
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -Wno-shadow -MMD -MP -c $< -o $@
+
+SOFTGPU_DRIVER_OBJ := $(call obj,$(SOFTGPU_DRIVER_CPP)) $(BUILD)/obj/tests/softgpu/driver_tables.o
+$(SOFTGPU)/libcuda.so.1: $(SOFTGPU_DRIVER_OBJ) $(SOFTGPU)/libptx.a tests/softgpu/driver/exports.map
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,--version-script=tests/softgpu/driver/exports.map \
+	  -Wl,-z,defs -o $@ $(filter %.o %.a,$^) -llz4 -lzstd -lpthread -ldl
+	ln -sf libcuda.so.1 $(@D)/libcuda.so
+
+ALL += $(SOFTGPU)/libcuda.so.1
