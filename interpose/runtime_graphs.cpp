@@ -284,6 +284,12 @@ void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, cons
     for (GraphNode& node : found->second->nodes) {
         if (node.node != handle) continue;
         if (destination.pitched || source.pitched) found->second->opaque = true;
+        if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) {
+            found->second->opaque = true;  // the new value is not known here
+            node.fill.dst = destination.address;
+            Reader{state, *found->second}.note_uses(node);
+            continue;
+        }
         CUDA_MEMCPY3D& copy = node.copy;
         copy = {};
         copy.dstMemoryType = destination.address != 0 ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;

@@ -5,10 +5,11 @@
 #include "interpose/runtime_graphs.h"
 #include "interpose/runtime_plan.h"
 #include "interpose/runtime_state.h"
+#include "recorder/address_scan.h"
 
 namespace swapadvisor {
 namespace {
-constexpr std::size_t kPayloadScan = std::size_t{1} << 20;  // a table of addresses is smaller than this
+constexpr std::size_t kPayloadScan = std::size_t{64} << 20;  // a table of addresses is smaller than this
 }
 
 QueueId RuntimeState::queue_for(CUcontext context, CUstream stream, DefaultStream default_stream) {
@@ -51,20 +52,16 @@ void RuntimeState::add_kernel_uses(PendingOp& op, const FunctionInfo& info, void
 
 // Addresses that travel to the device as data may be used by any kernel later: what they name may not move.
 void RuntimeState::scan_payload(const CopySpan& destination, const CopySpan& source) {
-    if (source.host == nullptr || source.bytes > kPayloadScan || destination.address == 0) return;
-    const char* data = static_cast<const char*>(source.host);
-    for (std::size_t at = 0; at + 8 <= source.bytes; at += 8) {
-        std::uint64_t word;
-        std::memcpy(&word, data + at, 8);
-        if (!maybe_managed(word)) continue;
+    if (source.host == nullptr || source.bytes > kPayloadScan || destination.address == 0 || source.pitched) return;
+    find_addresses(source.host, source.bytes, destination.address, low, high, [&](std::uint64_t word) {
         Buffer* buffer = find(word);
         if (buffer == nullptr || buffer->small || buffer->escaped != nullptr || word < buffer->address ||
             word >= buffer->address + buffer->bytes)
-            continue;
+            return;
         buffer->owner->set_escaped(*buffer, "its address was copied to the device");
         for (auto& m : contexts)
             if (m->residency.get() == buffer->owner) m->recorder->escaped(buffer->id, "its address was copied to the device");
-    }
+    });
 }
 
 OpToken RuntimeState::fail(PendingOp& op, CUresult result, const char* what) {
@@ -149,7 +146,7 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
         for (const BufferUse& use : op.uses) --use.buffer->holds;
     }
     const Mark mark = timeline->issued(op.queue);
-    if (op.timed) op.home->director->time_end(op.seq);
+    if (op.timed) op.home->director->time_end(timeline->stream(op.queue), op.seq, result == CUDA_SUCCESS);
     for (const BufferUse& use : op.uses) {
         use.buffer->uses.add(mark);
         // The old contents were left on the host because this op was to replace them all.

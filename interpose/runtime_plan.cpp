@@ -118,7 +118,7 @@ void PlanDirector::before_op(const OpView& view, const std::vector<BufferUse>& u
 
 void PlanDirector::after_op(Mark mark) {
     const std::uint64_t seq = next_seq_++;
-    if (timer_.enabled()) timer_.poll(*managed_.recorder, 4);
+    if (timer_.enabled() && seq % 16 == 0) timer_.poll(*managed_.recorder);
     if (managed_.recorder->version() != seen_version_ || seq >= plan_at_seq_) look_at_recorder();
     if (position_ < 0) return;
     if (follower_) follower_->after_op(position_, mark);
@@ -214,7 +214,8 @@ void PlanDirector::request(std::size_t number) {
     }
     if (known.requested || !config().plan_in_background) return;
     known.requested = true;
-    timer_.poll(*managed_.recorder, 1 << 20);
+    timer_.poll(*managed_.recorder);
+    managed_.recorder->flush();
     Job job;
     job.known = number;
     job.iteration = managed_.recorder->steady_with_durations();

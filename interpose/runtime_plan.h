@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "interpose/runtime_timer.h"
+#include "recorder/event_timer.h"
 #include "recorder/recorder.h"
 #include "replayer/iteration_matcher.h"
 #include "replayer/plan_follower.h"
@@ -33,7 +33,10 @@ class PlanDirector {
     void before_op(const OpView& view, const std::vector<BufferUse>& uses);
     void after_op(Mark mark);
     bool time_begin(CUstream stream) { return timer_.enabled() && timer_.begin(stream); }
-    void time_end(std::uint64_t seq) { timer_.end(seq); }
+    void time_end(CUstream stream, std::uint64_t seq, bool issued) {
+        if (issued) timer_.end(stream, seq);
+        else timer_.cancel(stream);
+    }
     std::uint64_t next_seq() const { return next_seq_; }
 
     /// Ends the background thread (waits for it).
