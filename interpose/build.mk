@@ -44,7 +44,7 @@ COMMAND_SRCS := $(filter-out %/cmd_plan.cpp %/cmd_sweep.cpp %/cmd_simulate.cpp %
 endif
 COMMAND_OBJS := $(call obj,$(COMMAND_SRCS)) $(BUILD)/obj/interpose/config.o $(BUILD)/obj/interpose/log.o
 $(BUILD)/obj/interpose/command/main.o: EXTRA_CXXFLAGS := -DSWAPADVISOR_VERSION='"1.0.0"'
-$(BUILD)/swapadvisor: $(COMMAND_OBJS) $(BUILD)/libswapadvisor_recorder.a $(BUILD)/libswapadvisor_planner.a
+$(BUILD)/swapadvisor: $(COMMAND_OBJS) $(BUILD)/libswapadvisor_replayer.a $(BUILD)/libswapadvisor_recorder.a $(BUILD)/libswapadvisor_planner.a
 	$(CXX) $(LDFLAGS) -o $@ $^ -lfmt -ldl -lpthread $(RECORDER_LIBS) $(PLANNER_LIBS)
 
 ALL += $(BUILD)/libswapadvisor.so $(BUILD)/swapadvisor
