@@ -2,19 +2,19 @@
 
 namespace swapadvisor::planner {
 
-std::optional<Built> build(const Problem& problem, const Sequence& sequence,
-                           std::span<const GapChoice> choice, const BuildOptions& options) {
+std::optional<Built> build(const Setting& setting, std::span<const GapChoice> choice,
+                           const BuildOptions& options) {
     std::vector<Stay> residencies;
-    stays(problem, sequence, choice, options.swap, residencies);
-    Dispatcher dispatcher(problem);
+    stays(setting, choice, options.swap, residencies);
+    Dispatcher dispatcher;
     Dispatch dispatch;
-    dispatcher.run(sequence, residencies, options.swap, options.passes, dispatch);
+    dispatcher.run(setting, residencies, options.swap, options.passes, dispatch);
     if (!dispatch.ok) return {};
-    const Places places = place(problem, sequence, residencies, dispatch, options.place);
+    const Places places = place(setting, residencies, dispatch, options.place);
     if (!places.ok || (!options.place.allow_remaps && places.remaps > 0)) return {};
     Built built;
-    built.plan = write_plan(problem, sequence, residencies, dispatch, places);
-    built.sim = run(compile(problem.graph, built.plan), problem.rates);
+    built.plan = write_plan(setting, residencies, dispatch, places);
+    built.sim = run(compile(setting.problem.graph, built.plan), setting.problem.rates);
     if (!built.sim.ok) return {};
     built.plan.predicted_ns = built.sim.period_ns;
     built.dispatch_ns = dispatch.period_ns;

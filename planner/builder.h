@@ -23,7 +23,7 @@ struct BuildOptions {
 };
 
 /// Empty when the choices exceed the pool or find no places.
-std::optional<Built> build(const Problem& problem, const Sequence& sequence,
-                           std::span<const GapChoice> choice, const BuildOptions& options);
+std::optional<Built> build(const Setting& setting, std::span<const GapChoice> choice,
+                           const BuildOptions& options);
 
 }  // namespace swapadvisor::planner

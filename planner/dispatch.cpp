@@ -10,6 +10,7 @@ namespace swapadvisor::planner {
 namespace {
 
 constexpr std::int64_t never = INT64_MAX;
+constexpr std::int32_t farthest_prefetch = 16384;  // ops; bounds the work on very long graphs
 
 /// One direction of the link, in doubles: the simulator is the exact one.
 struct Lane {
@@ -89,7 +90,7 @@ struct Progress {  // of one stay in one iteration
 struct Dispatcher::Pass {
     Dispatcher& d;
     const Problem& problem;
-    const Sequence& sequence;
+    const Setting& setting;
     std::span<const Stay> stays;
     const SwapOptions& options;
     Dispatch& result;
@@ -102,8 +103,8 @@ struct Dispatcher::Pass {
     std::size_t left_over_at = 0;
     Lane in, out;
     std::int64_t now = 0, base = 0;
-    std::int64_t free_chunks = 0;
-    std::int32_t done = 0;  // ops done
+    std::vector<std::int64_t> free_units;  // by region
+    std::int32_t done = 0;                 // ops done
     std::int32_t running = -1;
     std::int64_t op_end = never;
     std::size_t next_in = 0;  // in in_order
@@ -113,16 +114,16 @@ struct Dispatcher::Pass {
     std::size_t carried_pending = 0;    // not done
     std::int32_t in_blocked_until = 0;  // ops done before another try makes sense
 
-    Pass(Dispatcher& dispatcher, const Sequence& s, std::span<const Stay> st, const SwapOptions& o,
+    Pass(Dispatcher& dispatcher, const Setting& s, std::span<const Stay> st, const SwapOptions& o,
          Dispatch& r)
         : d(dispatcher),
-          problem(dispatcher.problem_),
-          sequence(s),
+          problem(s.problem),
+          setting(s),
           stays(st),
           options(o),
           result(r),
-          link(problem.rates),
-          n(static_cast<std::int32_t>(s.order.size())) {}
+          link(s.problem.rates),
+          n(s.ops) {}
 
     std::int32_t wanted(const Stay& s) const {
         if (s.release < n) return s.release;
@@ -156,7 +157,7 @@ void Dispatcher::Pass::try_release(std::int32_t stay, bool last) {
     const Stay& s = stays[stay];
     if (s.waits_last_iteration && !last && !last_state[s.partner].saved) return;
     p.released = true;
-    free_chunks += s.size;
+    free_units[s.region] += s.units;
     result.release_event[stay] = event();
     result.wraps[stay] = last;
 }
@@ -173,12 +174,14 @@ void Dispatcher::Pass::saved(std::int32_t stay, bool last) {
 bool Dispatcher::Pass::start_op() {
     if (running >= 0 || done == n || carried_pending > 0) return false;
     if (ins_done < static_cast<std::size_t>(d.ins_needed_[done])) return false;
-    if (free_chunks < d.births_[done]) return false;
-    free_chunks -= d.births_[done];
+    for (std::int32_t i = d.births_at_[done]; i < d.births_at_[done + 1]; ++i)
+        if (free_units[d.births_[i].region] < d.births_[i].units) return false;
+    for (std::int32_t i = d.births_at_[done]; i < d.births_at_[done + 1]; ++i)
+        free_units[d.births_[i].region] -= d.births_[i].units;
     running = done;
     result.op_start[done] = now - base;
     result.op_event[done] = event();
-    op_end = now + problem.graph.ops[sequence.order[done]].duration_ns;
+    op_end = now + problem.graph.ops[setting.sequence.order[done]].duration_ns;
     return true;
 }
 
@@ -192,23 +195,32 @@ bool Dispatcher::Pass::start_in() {
     const std::int32_t previous = before(stay, last);
     if (!(last || carry ? last_state : now_state)[previous].released) return false;
     const std::int32_t until = std::min(s.begin, n);
+    std::int32_t* const usage =
+        d.usage_.data() + static_cast<std::size_t>(s.region) * (static_cast<std::size_t>(n) + 1);
     std::int32_t reserve = 0;
     if (!carry) {
         if (!options.prefetch && done < s.begin) {
             in_blocked_until = s.begin;
             return false;
         }
+        if (until - done > farthest_prefetch) {
+            in_blocked_until = until - farthest_prefetch;
+            return false;
+        }
         // An op before the need that would lack memory says how long to wait.
+        const std::int32_t most = setting.allocation.regions[s.region].slots - s.units;
         for (std::int32_t p = until; p-- > done;)
-            if (d.usage_[p] + s.size > problem.chunks) {
+            if (usage[p] > most) {
                 in_blocked_until = p + 1;
                 return false;
             }
         // Never take what the op at the head is waiting for.
-        if (running < 0 && done < n && done < s.begin) reserve = d.births_[done];
+        if (running < 0 && done < n && done < s.begin)
+            for (std::int32_t i = d.births_at_[done]; i < d.births_at_[done + 1]; ++i)
+                if (d.births_[i].region == s.region) reserve += d.births_[i].units;
     }
-    if (free_chunks < s.size + reserve) return false;
-    free_chunks -= s.size;
+    if (free_units[s.region] < s.units + reserve) return false;
+    free_units[s.region] -= s.units;
     in.stay = stay;
     in.last_iteration = carry;
     link.start(in, now, problem.graph.device.transfer_latency_ns, problem.in_ns[s.tensor],
@@ -217,7 +229,7 @@ bool Dispatcher::Pass::start_in() {
         ++carried_at;
         return true;
     }
-    for (std::int32_t p = done; p < until; ++p) d.usage_[p] += s.size;
+    for (std::int32_t p = done; p < until; ++p) usage[p] += s.units;
     result.take_event[stay] = event();
     result.in_start[stay] = now - base;
     ++next_in;
@@ -321,10 +333,12 @@ void Dispatcher::Pass::iterate() {
     std::sort(heap.begin(), heap.end(), [](const Ready& a, const Ready& b) { return b > a; });
 }
 
-void Dispatcher::run(const Sequence& sequence, std::span<const Stay> stays, const SwapOptions& options,
+void Dispatcher::run(const Setting& setting, std::span<const Stay> stays, const SwapOptions& options,
                      int passes, Dispatch& r) {
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
+    const std::int32_t n = setting.ops;
     const auto slots = static_cast<std::size_t>(n);
+    const auto& regions = setting.allocation.regions;
+    const std::size_t stride = slots + 1;
     r.ok = true;
     r.overfull = -1;
     r.in_order.clear();
@@ -335,62 +349,78 @@ void Dispatcher::run(const Sequence& sequence, std::span<const Stay> stays, cons
     r.wraps.assign(stays.size(), 0);
     r.in_start.assign(stays.size(), -1);
     r.in_end.assign(stays.size(), -1);
-    births_.assign(slots + 1, 0);
+    births_at_.assign(slots + 2, 0);
     release_at_.assign(slots + 2, 0);
     save_at_.assign(slots + 2, 0);
     ins_needed_.assign(slots + 1, 0);
-    std::vector<std::int32_t> base_usage(slots + 1, 0);
-    std::int64_t initial = 0;
+    base_usage_.assign(regions.size() * stride, 0);
+    std::vector<std::int64_t> initial(regions.size(), 0);
     auto save_position = [&](const Stay& s) {
         return options.early_save || s.release >= n ? s.save_after : std::max(s.save_after, s.release);
     };
     for (std::size_t i = 0; i < stays.size(); ++i) {
         const Stay& s = stays[i];
-        if (s.begin < n) base_usage[s.begin] += s.size;
-        if (s.begin < n && s.release + 1 <= n) base_usage[std::min(s.release + 1, n)] -= s.size;
-        if (s.birth) births_[s.begin] += s.size;
-        if (s.initial) initial += s.size;
+        std::int32_t* const usage = base_usage_.data() + s.region * stride;
+        if (s.begin < n) usage[s.begin] += s.units;
+        if (s.begin < n && s.release + 1 <= n) usage[s.release + 1] -= s.units;
+        if (s.birth) ++births_at_[s.begin + 1];
+        if (s.initial) initial[s.region] += s.units;
         if (s.by_in) r.in_order.push_back(static_cast<std::int32_t>(i));
         if (s.by_in && s.begin < n) ++ins_needed_[s.begin];
         if (s.release < n) ++release_at_[s.release + 1];
         if (s.save_after >= 0) ++save_at_[save_position(s) + 1];
     }
     for (std::int32_t p = 1; p <= n; ++p) {
-        base_usage[p] += base_usage[p - 1];
+        births_at_[p] += births_at_[p - 1];
         ins_needed_[p] += ins_needed_[p - 1];
         release_at_[p] += release_at_[p - 1];
         save_at_[p] += save_at_[p - 1];
     }
+    for (std::size_t region = 0; region < regions.size(); ++region) {
+        std::int32_t* const usage = base_usage_.data() + region * stride;
+        for (std::int32_t p = 0; p < n; ++p) {
+            if (p > 0) usage[p] += usage[p - 1];
+            if (usage[p] > regions[region].slots) {
+                r.ok = false;
+                r.overfull = p;
+                return;
+            }
+        }
+    }
     release_list_.resize(static_cast<std::size_t>(release_at_[n]));
     save_list_.resize(static_cast<std::size_t>(save_at_[n]));
-    {
-        std::vector<std::int32_t> fill_release(release_at_.begin(), release_at_.end()),
-            fill_save(save_at_.begin(), save_at_.end());
-        for (std::size_t i = 0; i < stays.size(); ++i) {
-            const Stay& s = stays[i];
-            if (s.release < n)
-                release_list_[static_cast<std::size_t>(fill_release[s.release]++)] =
-                    static_cast<std::int32_t>(i);
-            if (s.save_after >= 0)
-                save_list_[static_cast<std::size_t>(fill_save[save_position(s)]++)] =
-                    static_cast<std::int32_t>(i);
+    // Births of one op, one entry per region.
+    births_.resize(static_cast<std::size_t>(births_at_[n]));
+    fill_ = births_at_;
+    for (const Stay& s : stays) {
+        if (!s.birth) continue;
+        std::int32_t at = births_at_[s.begin];
+        const std::int32_t end = fill_[s.begin];
+        while (at < end && births_[at].region != s.region) ++at;
+        if (at < end) {
+            births_[at].units += s.units;
+        } else {
+            births_[at] = {s.region, s.units};
+            ++fill_[s.begin];
         }
     }
     for (std::int32_t p = 0; p < n; ++p)
-        if (base_usage[p] > problem_.chunks) {
-            r.ok = false;
-            r.overfull = p;
-            return;
-        }
-    std::stable_sort(r.in_order.begin(), r.in_order.end(), [&](std::int32_t a, std::int32_t b) {
-        return stays[static_cast<std::size_t>(a)].begin < stays[static_cast<std::size_t>(b)].begin;
-    });
-    Pass pass(*this, sequence, stays, options, r);
+        for (std::int32_t i = fill_[p]; i < births_at_[p + 1]; ++i) births_[i] = {0, 0};
+    fill_ = release_at_;
+    for (std::size_t i = 0; i < stays.size(); ++i)
+        if (stays[i].release < n) release_list_[fill_[stays[i].release]++] = static_cast<std::int32_t>(i);
+    fill_ = save_at_;
+    for (std::size_t i = 0; i < stays.size(); ++i)
+        if (stays[i].save_after >= 0)
+            save_list_[fill_[save_position(stays[i])]++] = static_cast<std::int32_t>(i);
+    std::stable_sort(r.in_order.begin(), r.in_order.end(),
+                     [&](std::int32_t a, std::int32_t b) { return stays[a].begin < stays[b].begin; });
+    Pass pass(*this, setting, stays, options, r);
     pass.now_state.assign(stays.size(), {});
-    pass.free_chunks = problem_.chunks - initial;
+    for (std::size_t i = 0; i < regions.size(); ++i) pass.free_units.push_back(regions[i].slots - initial[i]);
     pass.next_in = r.in_order.size();  // nothing is left over from before the first iteration
     for (int i = 0; i < passes && r.ok; ++i) {
-        usage_ = base_usage;
+        usage_ = base_usage_;
         r.stall_in_ns = r.stall_memory_ns = 0;
         pass.iterate();
     }

@@ -13,8 +13,8 @@ Plan make_plan(const Graph& graph, const PlanOptions& options) {
     const Problem problem(graph, options);
     std::vector<OpId> order(graph.ops.size());
     std::iota(order.begin(), order.end(), 0);
-    const Sequence sequence(problem, std::move(order));
-    return simple_plan(problem, sequence, name == "ga" ? "fast" : name, options.no_remaps).plan;
+    const Setting setting(problem, std::move(order), Allocation(problem));
+    return simple_plan(setting, name == "ga" ? "fast" : name, options.no_remaps).plan;
 }
 
 }  // namespace swapadvisor::planner

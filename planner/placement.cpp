@@ -128,14 +128,13 @@ Placement minus(const Placement& a, const Placement& b) {
 /// One attempt: tensors in a given order.
 class Attempt {
   public:
-    Attempt(const Problem& problem, std::span<const Stay> stays, const Spans& spans, bool allow_remaps)
-        : problem_(problem),
-          stays_(stays),
-          spans_(spans),
-          allow_remaps_(allow_remaps),
-          wish_(spans.wish_length),
-          must_(spans.must_length),
-          bits_(problem.chunks) {
+    Attempt(const Setting& setting, std::span<const Stay> stays, const Spans& spans, bool allow_remaps)
+        : setting_(setting), stays_(stays), spans_(spans), allow_remaps_(allow_remaps) {
+        for (const Region& r : setting.allocation.regions) {
+            wish_.emplace_back(r.slots > 0 ? spans.wish_length : 0);
+            must_.emplace_back(r.slots > 0 ? spans.must_length : 0);
+            bits_.emplace_back(r.slots);
+        }
         result_.at.resize(stays.size());
         result_.ok = true;
     }
@@ -160,7 +159,8 @@ class Attempt {
         std::vector<std::size_t> order;
         for (std::size_t i = 0; i < stays_.size(); ++i) {
             const std::int32_t partner = stays_[i].partner;
-            if (partner > static_cast<std::int32_t>(i) && !fit_pair(i, static_cast<std::size_t>(partner))) return fail(i);
+            if (partner > static_cast<std::int32_t>(i) && !fit_pair(i, static_cast<std::size_t>(partner)))
+                return fail(i);
             if (partner < 0) order.push_back(i);
         }
         std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -190,43 +190,52 @@ class Attempt {
         return fit_group();
     }
     bool fit_group() {
-        const std::int32_t size = stays_[group_.front()].size;
-        bits_.clear();
+        const Stay& sample = stays_[group_.front()];
+        Occupancy &wish = wish_[sample.region], &must = must_[sample.region];
+        ChunkBits& bits = bits_[sample.region];
+        const std::int32_t units = sample.units;
+        bits.clear();
         for (const std::size_t i : group_) {
-            wish_.taken(spans_.wish[i].begin, spans_.wish[i].end, bits_);
-            wish_.taken(spans_.wish_wrapped[i].begin, spans_.wish_wrapped[i].end, bits_);
+            wish.taken(spans_.wish[i].begin, spans_.wish[i].end, bits);
+            wish.taken(spans_.wish_wrapped[i].begin, spans_.wish_wrapped[i].end, bits);
         }
-        bits_.free_runs(good_);
+        bits.free_runs(good_);
         Placement at;
         const std::int32_t have = total(good_);
-        if (have >= size) {
-            pick(good_, size, at);
+        if (have >= units) {
+            pick(good_, units, at);
         } else {
-            bits_.clear();
-            for (const std::size_t i : group_) must_.taken(spans_.must[i].begin, spans_.must[i].end, bits_);
-            bits_.free_runs(possible_);
-            if (total(possible_) < size) return false;
+            bits.clear();
+            for (const std::size_t i : group_) must.taken(spans_.must[i].begin, spans_.must[i].end, bits);
+            bits.free_runs(possible_);
+            if (total(possible_) < units) return false;
             Placement rest = minus(possible_, good_);
             at = good_;
-            pick(rest, size - have, at);
-            result_.delayed_chunks += size - have;
+            pick(rest, units - have, at);
+            result_.delayed_chunks += units - have;
         }
         tidy(at);
         for (const std::size_t i : group_) {
-            wish_.add(spans_.wish[i].begin, spans_.wish[i].end, at);
-            wish_.add(spans_.wish_wrapped[i].begin, spans_.wish_wrapped[i].end, at);
-            must_.add(spans_.must[i].begin, spans_.must[i].end, at);
-            result_.at[i] = at;
+            wish.add(spans_.wish[i].begin, spans_.wish[i].end, at);
+            wish.add(spans_.wish_wrapped[i].begin, spans_.wish_wrapped[i].end, at);
+            must.add(spans_.must[i].begin, spans_.must[i].end, at);
         }
+        // From units of the region to chunks of the pool.
+        const Region& region = setting_.allocation.regions[sample.region];
+        for (ChunkRange& r : at) {
+            r.first = region.first + r.first * region.unit;
+            r.count = sample.region == 0 ? r.count : setting_.problem.size[sample.tensor];
+        }
+        for (const std::size_t i : group_) result_.at[i] = at;
         return true;
     }
 
-    const Problem& problem_;
+    const Setting& setting_;
     std::span<const Stay> stays_;
     const Spans& spans_;
     bool allow_remaps_;
-    Occupancy wish_, must_;
-    ChunkBits bits_;
+    std::vector<Occupancy> wish_, must_;  // by region, in its units
+    std::vector<ChunkBits> bits_;
     Placement good_, possible_;
     std::vector<std::size_t> group_;
     Places result_;
@@ -255,10 +264,10 @@ void count_remaps(std::span<const Stay> stays, Places& places) {
 
 }  // namespace
 
-Places place(const Problem& problem, const Sequence& sequence, std::span<const Stay> stays,
-             const Dispatch& dispatch, const PlaceOptions& options) {
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
-    const Spans spans = spans_of(problem, stays, dispatch, n);
+Places place(const Setting& setting, std::span<const Stay> stays, const Dispatch& dispatch,
+             const PlaceOptions& options) {
+    const std::int32_t n = setting.ops;
+    const Spans spans = spans_of(setting.problem, stays, dispatch, n);
     std::vector<Item> items;
     for (std::size_t i = 0; i < stays.size();) {
         std::size_t j = i + 1;
@@ -275,7 +284,7 @@ Places place(const Problem& problem, const Sequence& sequence, std::span<const S
                 return a.last - a.first > 1;
             return a.begin < b.begin;
         });
-        Attempt trial(problem, stays, spans, options.allow_remaps);
+        Attempt trial(setting, stays, spans, options.allow_remaps);
         Item* failed = nullptr;
         for (Item& item : items) {
             const bool fits = trial.add(item.first, item.last);
@@ -293,166 +302,13 @@ Places place(const Problem& problem, const Sequence& sequence, std::span<const S
         if (failed) failed->bump = attempt + 1;
     }
     if (!best.ok && options.allow_remaps) {
-        Attempt trial(problem, stays, spans, true);
+        Attempt trial(setting, stays, spans, true);
         if (trial.add_in_time_order()) {
             best = std::move(trial.result());
             count_remaps(stays, best);
         }
     }
     return best;
-}
-
-Plan write_plan(const Problem& problem, const Sequence& sequence, std::span<const Stay> stays,
-                const Dispatch& dispatch, const Places& places) {
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
-    Plan plan;
-    plan.graph = problem.graph.name;
-    plan.limit_bytes = problem.limit_bytes;
-    plan.schedule = sequence.order;
-    plan.chunk_bytes = problem.chunk_bytes;
-    plan.chunks = problem.chunks;
-    plan.arena_bytes = problem.arena_bytes;
-    plan.arena = problem.arena;
-    // What each `in` waits for: the last release of its chunks in this iteration.
-    std::vector<std::size_t> by_begin(stays.size());
-    std::iota(by_begin.begin(), by_begin.end(), std::size_t{0});
-    std::stable_sort(by_begin.begin(), by_begin.end(), [&](std::size_t a, std::size_t b) {
-        if (stays[a].initial != stays[b].initial) return stays[a].initial;
-        return stays[a].begin < stays[b].begin;
-    });
-    std::vector<std::int32_t> released(static_cast<std::size_t>(problem.chunks), -1);
-    std::vector<std::int32_t> after(stays.size(), -1);
-    for (const std::size_t i : by_begin) {
-        const Stay& s = stays[i];
-        for (const ChunkRange& r : places.at[i])
-            for (std::int32_t c = r.first; c < r.first + r.count; ++c) {
-                after[i] = std::max(after[i], released[static_cast<std::size_t>(c)]);
-                released[static_cast<std::size_t>(c)] = s.release;
-            }
-        if (s.by_in && i > 0 && stays[i - 1].tensor == s.tensor)
-            after[i] = std::max(after[i], stays[i - 1].release);
-    }
-    for (std::size_t i = 0; i < stays.size(); ++i)
-        if (stays[i].initial) plan.initial.push_back({stays[i].tensor, places.at[i]});
-
-    // Issue order: births, releases and `in`s by position; each queue in its own order; a tensor's in order
-    // of time.
-    struct Step {
-        std::int32_t position;  // when it matters
-        std::int32_t rank;      // within its queue
-        std::int32_t stay;
-        ActionKind kind;
-    };
-    std::vector<Step> in_steps, out_steps, others;
-    for (std::size_t k = 0; k < dispatch.in_order.size(); ++k)
-        in_steps.push_back({0, static_cast<std::int32_t>(k), dispatch.in_order[k], ActionKind::in});
-    std::vector<std::uint8_t> leaves_by_out(stays.size(), 0);
-    for (std::size_t k = 0; k < dispatch.out_order.size(); ++k) {
-        const std::int32_t i = dispatch.out_order[k];
-        const Stay& s = stays[static_cast<std::size_t>(i)];
-        const bool out = s.release < n && s.save_after >= s.release;
-        leaves_by_out[static_cast<std::size_t>(i)] = out;
-        out_steps.push_back({0, static_cast<std::int32_t>(k), i, out ? ActionKind::out : ActionKind::save});
-    }
-    // A topological merge: the list order must respect both queues and every tensor's own order. All three
-    // agree with the order of this key: (position at which the action can happen at the earliest, kind), made
-    // monotone per queue.
-    std::int32_t floor = -1;
-    for (Step& step : in_steps) {
-        floor = std::max(floor, after[static_cast<std::size_t>(step.stay)]);
-        step.position = floor;
-    }
-    floor = -1;
-    for (Step& step : out_steps) {
-        const Stay& s = stays[static_cast<std::size_t>(step.stay)];
-        floor =
-            std::max(floor, step.kind == ActionKind::out ? std::max(s.save_after, s.release) : s.save_after);
-        step.position = floor;
-    }
-    (void)others;
-    std::vector<std::vector<std::int32_t>> own(problem.size.size());
-    (void)own;
-    // Per tensor the sequence is: take, [save], release, take, ... ; emitted by walking the queues and
-    // releasing each action once the one before it of the same tensor is out.
-    struct Node {
-        Action action;
-        std::int32_t waits = 0;
-        std::vector<std::int32_t> next;
-        std::int32_t key = 0;
-    };
-    std::vector<Node> nodes;
-    std::vector<std::int32_t> take_node(stays.size(), -1), save_node(stays.size(), -1),
-        release_node(stays.size(), -1);
-    auto add_node = [&](ActionKind kind, std::size_t i, std::int32_t after_op, std::int32_t before_op,
-                        std::int32_t key) {
-        Node node;
-        node.action.kind = kind;
-        node.action.tensor = stays[i].tensor;
-        node.action.after = after_op;
-        node.action.before = before_op;
-        if (kind == ActionKind::alloc || kind == ActionKind::in) node.action.at = places.at[i];
-        node.key = key;
-        nodes.push_back(std::move(node));
-        return static_cast<std::int32_t>(nodes.size()) - 1;
-    };
-    auto link = [&](std::int32_t from, std::int32_t to) {
-        if (from < 0 || to < 0) return;
-        nodes[static_cast<std::size_t>(from)].next.push_back(to);
-        ++nodes[static_cast<std::size_t>(to)].waits;
-    };
-    for (const Step& step : in_steps) {
-        const auto i = static_cast<std::size_t>(step.stay);
-        take_node[i] = add_node(ActionKind::in, i, after[i], stays[i].begin, 2 * step.position + 1);
-        if (step.rank > 0)
-            link(take_node[static_cast<std::size_t>(in_steps[static_cast<std::size_t>(step.rank) - 1].stay)],
-                 take_node[i]);
-    }
-    for (const Step& step : out_steps) {
-        const auto i = static_cast<std::size_t>(step.stay);
-        const Stay& s = stays[i];
-        save_node[i] = add_node(step.kind, i, step.kind == ActionKind::out ? s.release : s.save_after, 0,
-                                2 * step.position);
-        if (step.rank > 0)
-            link(save_node[static_cast<std::size_t>(out_steps[static_cast<std::size_t>(step.rank) - 1].stay)],
-                 save_node[i]);
-    }
-    for (std::size_t i = 0; i < stays.size(); ++i) {
-        const Stay& s = stays[i];
-        if (s.birth) take_node[i] = add_node(ActionKind::alloc, i, -1, s.begin, 2 * s.begin - 1);
-        if (leaves_by_out[i])
-            release_node[i] = save_node[i];
-        else if (s.release < n)
-            release_node[i] =
-                add_node(s.dead ? ActionKind::free : ActionKind::drop, i, s.release, 0, 2 * s.release);
-        link(take_node[i], save_node[i]);
-        if (release_node[i] != save_node[i]) {
-            link(take_node[i], release_node[i]);
-            link(save_node[i], release_node[i]);
-        }
-        if (i > 0 && stays[i - 1].tensor == s.tensor) link(release_node[i - 1], take_node[i]);
-    }
-    // Smallest key first among those that may go.
-    auto later = [&](std::int32_t a, std::int32_t b) {
-        const Node &x = nodes[static_cast<std::size_t>(a)], &y = nodes[static_cast<std::size_t>(b)];
-        return x.key != y.key ? x.key > y.key : a > b;
-    };
-    std::vector<std::int32_t> ready;
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-        if (nodes[i].waits == 0) ready.push_back(static_cast<std::int32_t>(i));
-    std::make_heap(ready.begin(), ready.end(), later);
-    plan.actions.reserve(nodes.size());
-    while (!ready.empty()) {
-        std::pop_heap(ready.begin(), ready.end(), later);
-        const auto at = static_cast<std::size_t>(ready.back());
-        ready.pop_back();
-        plan.actions.push_back(std::move(nodes[at].action));
-        for (const std::int32_t next : nodes[at].next)
-            if (--nodes[static_cast<std::size_t>(next)].waits == 0) {
-                ready.push_back(next);
-                std::push_heap(ready.begin(), ready.end(), later);
-            }
-    }
-    return plan;
 }
 
 }  // namespace swapadvisor::planner

@@ -29,11 +29,11 @@ struct PlaceOptions {
     int attempts = 8;  ///< orders tried before a remap is accepted
 };
 
-Places place(const Problem& problem, const Sequence& sequence, std::span<const Stay> stays,
-             const Dispatch& dispatch, const PlaceOptions& options);
+Places place(const Setting& setting, std::span<const Stay> stays, const Dispatch& dispatch,
+             const PlaceOptions& options);
 
 /// The plan that stays, dispatch order and places make; predicted_ns is left to the simulator.
-Plan write_plan(const Problem& problem, const Sequence& sequence, std::span<const Stay> stays,
-                const Dispatch& dispatch, const Places& places);
+Plan write_plan(const Setting& setting, std::span<const Stay> stays, const Dispatch& dispatch,
+                const Places& places);
 
 }  // namespace swapadvisor::planner

@@ -167,17 +167,4 @@ void Problem::check_working_sets() const {
     }
 }
 
-Sequence::Sequence(const Problem& problem, std::vector<OpId> schedule) : order(std::move(schedule)) {
-    position.resize(problem.use_count());
-    writes.resize(problem.use_count());
-    std::vector<std::uint32_t> next(problem.size.size());
-    for (std::size_t t = 0; t < next.size(); ++t) next[t] = problem.first_use(static_cast<TensorId>(t));
-    for (std::size_t p = 0; p < order.size(); ++p)
-        for (const Problem::Use& u : problem.uses(order[p])) {
-            const std::uint32_t at = next[u.tensor]++;
-            position[at] = static_cast<std::int32_t>(p);
-            writes[at] = u.write;
-        }
-}
-
 }  // namespace swapadvisor::planner

@@ -49,21 +49,4 @@ struct Problem {
     std::vector<std::uint32_t> uses_at_, first_use_;
 };
 
-/// One order of ops: where each tensor is used. Use u of a tensor opens gap u, up to its next use (for the
-/// last use of a persistent tensor: up to its first use in the next iteration).
-struct Sequence {
-    Sequence(const Problem& problem, std::vector<OpId> order);
-
-    std::vector<OpId> order;
-    std::vector<std::int32_t> position;  ///< by use number: position in `order`
-    std::vector<std::uint8_t> writes;    ///< by use number
-};
-
-/// What becomes of a tensor between two uses.
-enum class GapChoice : std::uint8_t {
-    keep,
-    evict,      ///< leaves after the use that opens the gap, comes back for the one that closes it
-    evict_tail  ///< last gap of a persistent tensor only: comes back before the iteration ends
-};
-
 }  // namespace swapadvisor::planner

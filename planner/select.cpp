@@ -5,32 +5,24 @@
 
 namespace swapadvisor::planner {
 
-std::vector<Gap> gaps_of(const Problem& problem, const Sequence& sequence) {
-    std::vector<Gap> gaps;
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
-    for (std::size_t i = 0; i < problem.size.size(); ++i) {
-        const auto t = static_cast<TensorId>(i);
-        if (problem.size[i] == 0) continue;
-        const std::uint32_t first = problem.first_use(t), end = problem.first_use(t + 1);
-        for (std::uint32_t u = first; u + 1 < end; ++u)
-            if (sequence.position[u + 1] > sequence.position[u] + 1)
-                gaps.push_back(
-                    {u, t, problem.size[i], sequence.position[u], sequence.position[u + 1], false});
-        if (problem.graph.tensors[i].persistent &&
-            sequence.position[first] + n > sequence.position[end - 1] + 1)
-            gaps.push_back(
-                {end - 1, t, problem.size[i], sequence.position[end - 1], sequence.position[first], true});
-    }
-    return gaps;
+namespace {
+
+/// What a position of `region` may hold: all but the spare part.
+std::int32_t capacity_of(const Setting& setting, std::size_t region, double spare) {
+    const std::int32_t slots = setting.allocation.regions[region].slots;
+    return slots - static_cast<std::int32_t>(static_cast<double>(slots) * spare);
 }
 
-Priorities rank(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps, Rank by) {
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
+}  // namespace
+
+Priorities rank(const Setting& setting, Rank by) {
+    const std::int32_t n = setting.ops;
     std::vector<double> time(static_cast<std::size_t>(n) + 1, 0);
     for (std::int32_t p = 0; p < n; ++p)
-        time[p + 1] = time[p] + static_cast<double>(problem.graph.ops[sequence.order[p]].duration_ns);
+        time[p + 1] =
+            time[p] + static_cast<double>(setting.problem.graph.ops[setting.sequence.order[p]].duration_ns);
     Priorities out;
-    for (const Gap& g : gaps) {
+    for (const Gap& g : setting.gaps) {
         double tail = 0, head = 0;
         const double span = g.wrap ? time[n] - time[g.from + 1] + time[g.to] : time[g.to] - time[g.from + 1];
         switch (by) {
@@ -46,7 +38,7 @@ Priorities rank(const Problem& problem, const Sequence& sequence, std::span<cons
                 tail = head = span;
                 break;
             case Rank::largest_gap:
-                tail = head = span * g.size;
+                tail = head = span * g.units;
                 break;
         }
         out.tail.push_back(tail);
@@ -55,51 +47,63 @@ Priorities rank(const Problem& problem, const Sequence& sequence, std::span<cons
     return out;
 }
 
-void usage_of(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps,
-              std::span<const GapChoice> choice, std::vector<std::int32_t>& usage) {
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
-    usage.assign(static_cast<std::size_t>(n) + 2, 0);
-    for (std::size_t i = 0; i < problem.size.size(); ++i) {
+void usage_of(const Setting& setting, std::span<const GapChoice> choice, std::vector<std::int32_t>& usage) {
+    const std::int32_t n = setting.ops;
+    const std::size_t stride = static_cast<std::size_t>(n) + 1;
+    const auto& allocation = setting.allocation;
+    usage.assign(allocation.regions.size() * stride, 0);
+    for (std::size_t i = 0; i < allocation.units.size(); ++i) {
+        const std::int32_t units = allocation.units[i];
+        if (units == 0) continue;
         const auto t = static_cast<TensorId>(i);
-        if (problem.size[i] == 0) continue;
-        if (problem.graph.tensors[i].persistent) {
-            usage[0] += problem.size[i];
+        std::int32_t* const at = usage.data() + allocation.region[i] * stride;
+        if (setting.problem.graph.tensors[i].persistent) {
+            at[0] += units;
         } else {
-            usage[sequence.position[problem.first_use(t)]] += problem.size[i];
-            usage[sequence.position[problem.first_use(t + 1) - 1] + 1] -= problem.size[i];
+            at[setting.sequence.position[setting.problem.first_use(t)]] += units;
+            at[setting.sequence.position[setting.problem.first_use(t + 1) - 1] + 1] -= units;
         }
     }
-    for (const Gap& g : gaps) {
+    for (const Gap& g : setting.gaps) {
         const GapChoice c = choice[g.use];
         if (c == GapChoice::keep) continue;
+        std::int32_t* const at = usage.data() + g.region * stride;
+        at[g.from + 1] -= g.units;
         if (!g.wrap) {
-            usage[g.from + 1] -= g.size;
-            usage[g.to] += g.size;
-        } else {
-            usage[g.from + 1] -= g.size;
-            if (c == GapChoice::evict) {
-                usage[0] -= g.size;
-                usage[g.to] += g.size;
-            }
+            at[g.to] += g.units;
+        } else if (c == GapChoice::evict) {
+            at[0] -= g.units;
+            at[g.to] += g.units;
         }
     }
-    for (std::int32_t p = 1; p <= n; ++p) usage[p] += usage[p - 1];
-    usage.resize(static_cast<std::size_t>(n) + 1);
+    for (std::size_t r = 0; r < allocation.regions.size(); ++r)
+        for (std::int32_t p = 1; p <= n; ++p) usage[r * stride + p] += usage[r * stride + p - 1];
 }
 
-bool cover(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps,
-           const Priorities& priorities, std::int32_t capacity, std::vector<GapChoice>& choice,
+bool cover(const Setting& setting, const Priorities& priorities, Choices& choice, double spare,
            std::vector<std::int32_t>* release_at) {
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
+    const std::int32_t n = setting.ops;
+    const std::size_t stride = static_cast<std::size_t>(n) + 1;
+    const std::size_t regions = setting.allocation.regions.size();
     std::vector<std::int32_t> usage;
-    usage_of(problem, sequence, gaps, choice, usage);
-    // Gaps by the position from which they are candidates.
-    std::vector<std::vector<std::uint32_t>> opens(static_cast<std::size_t>(n) + 1);
-    for (std::uint32_t i = 0; i < gaps.size(); ++i) {
-        const Gap& g = gaps[i];
-        if (choice[g.use] == GapChoice::evict) continue;
-        if (g.from + 1 < n) opens[g.from + 1].push_back(i);
-        if (g.wrap && g.to > 0) opens[0].push_back(i);
+    usage_of(setting, choice, usage);
+    // Gaps by the position from which they are candidates (a wrapping one twice).
+    std::vector<std::int32_t> opens_at(static_cast<std::size_t>(n) + 2, 0);
+    auto each_opening = [&](auto&& f) {
+        for (std::uint32_t i = 0; i < setting.gaps.size(); ++i) {
+            const Gap& g = setting.gaps[i];
+            if (choice[g.use] == GapChoice::evict) continue;
+            if (g.wrap && g.to > 0) f(0, i);
+            if (g.from + 1 < n) f(g.from + 1, i);
+        }
+    };
+    each_opening([&](std::int32_t p, std::uint32_t) { ++opens_at[p + 1]; });
+    for (std::int32_t p = 1; p <= n; ++p) opens_at[p] += opens_at[p - 1];
+    std::vector<std::uint32_t> opens(static_cast<std::size_t>(opens_at[n]));
+    {
+        std::vector<std::int32_t> fill(opens_at.begin(), opens_at.end());
+        each_opening(
+            [&](std::int32_t p, std::uint32_t i) { opens[static_cast<std::size_t>(fill[p]++)] = i; });
     }
     struct Candidate {
         double rank;
@@ -107,73 +111,92 @@ bool cover(const Problem& problem, const Sequence& sequence, std::span<const Gap
         bool head;
         bool operator<(const Candidate& o) const { return rank != o.rank ? rank < o.rank : gap > o.gap; }
     };
-    std::priority_queue<Candidate> candidates;
-    std::vector<std::int32_t> change(static_cast<std::size_t>(n) + 1, 0);
-    std::int32_t changed = 0;
+    std::vector<std::vector<Candidate>> candidates(regions);  // heaps
+    std::vector<std::int32_t> change(regions * stride, 0), changed(regions, 0), capacity(regions);
+    for (std::size_t r = 0; r < regions; ++r) capacity[r] = capacity_of(setting, r, spare);
     for (std::int32_t p = 0; p < n; ++p) {
-        changed += change[p];
-        for (const std::uint32_t i : opens[p]) {
-            const bool head = gaps[i].wrap && p == 0;
-            candidates.push({head ? priorities.head[i] : priorities.tail[i], i, head});
+        for (std::int32_t k = opens_at[p]; k < opens_at[p + 1]; ++k) {
+            const std::uint32_t i = opens[static_cast<std::size_t>(k)];
+            const bool head = setting.gaps[i].wrap && p == 0;
+            auto& heap = candidates[setting.gaps[i].region];
+            heap.push_back({head ? priorities.head[i] : priorities.tail[i], i, head});
+            std::push_heap(heap.begin(), heap.end());
         }
-        while (usage[p] + changed > capacity) {
-            if (candidates.empty()) return false;
-            const Candidate c = candidates.top();
-            candidates.pop();
-            const Gap& g = gaps[c.gap];
-            GapChoice& now = choice[g.use];
-            const bool tail_only = now == GapChoice::evict_tail;  // resident in the head part only
-            if (now == GapChoice::evict || (tail_only && !c.head)) continue;
-            const std::int32_t end = c.head ? g.to : (g.wrap ? n : g.to);
-            if (end <= p) continue;
-            now = GapChoice::evict;
-            changed -= g.size;
-            if (end < n) change[end] += g.size;
-            if (c.head && !tail_only && g.from + 1 < n) change[g.from + 1] -= g.size;
-            if (release_at) (*release_at)[g.use] = c.head ? n - 1 : p - 1;
+        for (std::size_t r = 0; r < regions; ++r) {
+            const std::size_t at = r * stride + static_cast<std::size_t>(p);
+            changed[r] += change[at];
+            auto& heap = candidates[r];
+            while (usage[at] + changed[r] > capacity[r]) {
+                if (heap.empty()) {
+                    if (usage[at] + changed[r] <= setting.allocation.regions[r].slots)
+                        break;  // no room to spare
+                    return false;
+                }
+                std::pop_heap(heap.begin(), heap.end());
+                const Candidate c = heap.back();
+                heap.pop_back();
+                const Gap& g = setting.gaps[c.gap];
+                GapChoice& now = choice[g.use];
+                const bool tail_only = now == GapChoice::evict_tail;  // resident in the head part only
+                if (now == GapChoice::evict || (tail_only && !c.head)) continue;
+                const std::int32_t end = c.head ? g.to : (g.wrap ? n : g.to);
+                if (end <= p) continue;
+                now = GapChoice::evict;
+                changed[r] -= g.units;
+                if (end < n) change[r * stride + end] += g.units;
+                if (c.head && !tail_only && g.from + 1 < n) change[r * stride + g.from + 1] -= g.units;
+                if (release_at) (*release_at)[g.use] = c.head ? n - 1 : p - 1;
+            }
         }
     }
     return true;
 }
 
-void restore(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps,
-             std::span<const std::uint32_t> order, std::int32_t capacity, std::vector<GapChoice>& choice) {
+void restore(const Setting& setting, std::span<const std::uint32_t> order, Choices& choice, double spare) {
+    constexpr std::int32_t block = 64;
+    const std::int32_t n = setting.ops;
+    const std::size_t stride = static_cast<std::size_t>(n) + 1;
+    const std::size_t blocks = static_cast<std::size_t>(n / block) + 1;
     std::vector<std::int32_t> usage;
-    usage_of(problem, sequence, gaps, choice, usage);
-    const auto n = static_cast<std::int32_t>(sequence.order.size());
-    const std::int32_t block = 64;
-    std::vector<std::int32_t> highest(static_cast<std::size_t>(n / block) + 1, 0);
-    auto refresh = [&](std::int32_t b) {
-        highest[b] =
-            *std::max_element(usage.begin() + b * block, usage.begin() + std::min(n, (b + 1) * block));
+    usage_of(setting, choice, usage);
+    // The highest usage of each block of positions, to skip blocks at once.
+    std::vector<std::int32_t> highest(setting.allocation.regions.size() * blocks, 0);
+    auto refresh = [&](std::size_t region, std::int32_t b) {
+        const auto row = usage.begin() + static_cast<std::ptrdiff_t>(region * stride);
+        highest[region * blocks + static_cast<std::size_t>(b)] =
+            *std::max_element(row + b * block, row + std::min(n, (b + 1) * block));
     };
-    for (std::int32_t b = 0; b * block < n; ++b) refresh(b);
-    auto fits = [&](std::int32_t from, std::int32_t to, std::int32_t size) {
+    for (std::size_t r = 0; r < setting.allocation.regions.size(); ++r)
+        for (std::int32_t b = 0; b * block < n; ++b) refresh(r, b);
+    auto fits = [&](const Gap& g, std::int32_t from, std::int32_t to) {
+        const std::int32_t most = capacity_of(setting, g.region, spare) - g.units;
+        const std::int32_t* const row = usage.data() + g.region * stride;
         for (std::int32_t p = from; p < to;) {
             if (p % block == 0 && p + block <= to) {
-                if (highest[p / block] + size > capacity) return false;
+                if (highest[g.region * blocks + static_cast<std::size_t>(p / block)] > most) return false;
                 p += block;
             } else {
-                if (usage[p] + size > capacity) return false;
+                if (row[p] > most) return false;
                 ++p;
             }
         }
         return true;
     };
-    auto take = [&](std::int32_t from, std::int32_t to, std::int32_t size) {
+    auto take = [&](const Gap& g, std::int32_t from, std::int32_t to) {
         if (from >= to) return;
-        for (std::int32_t p = from; p < to; ++p) usage[p] += size;
-        for (std::int32_t b = from / block; b * block < to; ++b) refresh(b);
+        for (std::int32_t p = from; p < to; ++p)
+            usage[g.region * stride + static_cast<std::size_t>(p)] += g.units;
+        for (std::int32_t b = from / block; b * block < to; ++b) refresh(g.region, b);
     };
     for (const std::uint32_t i : order) {
-        const Gap& g = gaps[i];
+        const Gap& g = setting.gaps[i];
         GapChoice& c = choice[g.use];
         if (c == GapChoice::keep) continue;
         const std::int32_t end = g.wrap ? n : g.to;
         const bool head = g.wrap && c == GapChoice::evict;
-        if (!fits(g.from + 1, end, g.size) || (head && !fits(0, g.to, g.size))) continue;
-        take(g.from + 1, end, g.size);
-        if (head) take(0, g.to, g.size);
+        if (!fits(g, g.from + 1, end) || (head && !fits(g, 0, g.to))) continue;
+        take(g, g.from + 1, end);
+        if (head) take(g, 0, g.to);
         c = GapChoice::keep;
     }
 }

@@ -5,23 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "planner/problem.h"
+#include "planner/setting.h"
 
 namespace swapadvisor::planner {
-
-/// A gap that eviction would free: between two uses with at least one op in between (cyclic for persistent
-/// tensors).
-struct Gap {
-    std::uint32_t use = 0;  ///< number of the use that opens it
-    TensorId tensor = 0;
-    std::int32_t size = 0;  ///< chunks
-    std::int32_t from = 0;  ///< position of the use that opens it
-    std::int32_t to = 0;    ///< position of the use that closes it; wrap: in the next iteration
-    bool wrap = false;
-};
-
-/// All gaps of the pool tensors under one order.
-std::vector<Gap> gaps_of(const Problem& problem, const Sequence& sequence);
 
 /// Rank of each gap as a victim, higher goes first. A wrapping gap has two: while the old iteration lasts and
 /// in the next.
@@ -30,21 +16,19 @@ struct Priorities {
 };
 
 enum class Rank { least_recent, farthest_next, longest_gap, largest_gap };
-Priorities rank(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps, Rank by);
+Priorities rank(const Setting& setting, Rank by);
 
-/// Chunks that stay resident at each position under `choice` (indexed by use number), prefetches not counted.
-void usage_of(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps,
-              std::span<const GapChoice> choice, std::vector<std::int32_t>& usage);
+/// Units that stay resident under `choice`: [region * (ops + 1) + position], prefetches not counted.
+void usage_of(const Setting& setting, std::span<const GapChoice> choice, std::vector<std::int32_t>& usage);
 
-/// Evicts gaps, best rank first, from position 0 on until no position holds more than `capacity`. Returns
-/// false when some position cannot be relieved. `release_at`, if given, gets per use number the position
-/// after which an evicted tensor has to leave (on-demand eviction).
-bool cover(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps,
-           const Priorities& priorities, std::int32_t capacity, std::vector<GapChoice>& choice,
+/// Evicts gaps, best rank first, from position 0 on until no position holds more than its region, of which
+/// `spare` (a fraction) is left free where possible at all. Returns false when some position cannot be
+/// relieved. `release_at`, if given, gets per use number the position after which an evicted tensor has to
+/// leave (on-demand eviction).
+bool cover(const Setting& setting, const Priorities& priorities, Choices& choice, double spare = 0,
            std::vector<std::int32_t>* release_at = nullptr);
 
-/// Keeps evicted gaps again where memory allows, in the order given (indices into gaps).
-void restore(const Problem& problem, const Sequence& sequence, std::span<const Gap> gaps,
-             std::span<const std::uint32_t> order, std::int32_t capacity, std::vector<GapChoice>& choice);
+/// Keeps evicted gaps again where memory allows, in the order given (indices into setting.gaps).
+void restore(const Setting& setting, std::span<const std::uint32_t> order, Choices& choice, double spare = 0);
 
 }  // namespace swapadvisor::planner

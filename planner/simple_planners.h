@@ -13,10 +13,9 @@
 namespace swapadvisor::planner {
 
 /// A plan by the named simple planner, in the given order. Throws PlanError when none can be made.
-Built simple_plan(const Problem& problem, const Sequence& sequence, const std::string& planner,
-                  bool no_remaps);
+Built simple_plan(const Setting& setting, const std::string& planner, bool no_remaps);
 
 /// Evict-everything fall-back: valid whenever every op's own tensors fit.
-std::optional<Built> last_resort(const Problem& problem, const Sequence& sequence, bool no_remaps);
+std::optional<Built> last_resort(const Setting& setting, bool no_remaps);
 
 }  // namespace swapadvisor::planner

@@ -10,17 +10,18 @@ namespace {
 /// The stays of one tensor: cut its uses at the evicted gaps.
 class TensorStays {
   public:
-    TensorStays(const Problem& problem, const Sequence& sequence, std::span<const GapChoice> choice,
-                const SwapOptions& options, TensorId tensor, std::vector<Stay>& into)
-        : problem_(problem),
-          s_(sequence),
+    TensorStays(const Setting& setting, std::span<const GapChoice> choice, const SwapOptions& options,
+                TensorId tensor, std::vector<Stay>& into)
+        : setting_(setting),
+          problem_(setting.problem),
+          s_(setting.sequence),
           choice_(choice),
           options_(options),
           tensor_(tensor),
           into_(into),
-          first_(problem.first_use(tensor)),
-          last_(problem.first_use(tensor + 1) - 1),
-          n_(static_cast<std::int32_t>(sequence.order.size())) {}
+          first_(problem_.first_use(tensor)),
+          last_(problem_.first_use(tensor + 1) - 1),
+          n_(setting.ops) {}
 
     void run() {
         const bool persistent = problem_.graph.tensors[tensor_].persistent;
@@ -80,7 +81,8 @@ class TensorStays {
     void add(std::uint32_t u, std::uint32_t v, bool persistent) {
         Stay s;
         s.tensor = tensor_;
-        s.size = problem_.size[tensor_];
+        s.units = setting_.allocation.units[tensor_];
+        s.region = setting_.allocation.region[tensor_];
         s.begin = s_.position[u];
         s.end = s_.position[v];
         s.release = options_.release_at.empty() ? s.end : std::max(s.end, options_.release_at[v]);
@@ -95,6 +97,7 @@ class TensorStays {
         into_.push_back(s);
     }
 
+    const Setting& setting_;
     const Problem& problem_;
     const Sequence& s_;
     std::span<const GapChoice> choice_;
@@ -107,12 +110,12 @@ class TensorStays {
 
 }  // namespace
 
-void stays(const Problem& problem, const Sequence& sequence, std::span<const GapChoice> choice,
-           const SwapOptions& options, std::vector<Stay>& into) {
+void stays(const Setting& setting, std::span<const GapChoice> choice, const SwapOptions& options,
+           std::vector<Stay>& into) {
     into.clear();
-    for (std::size_t t = 0; t < problem.size.size(); ++t)
-        if (problem.size[t] > 0)
-            TensorStays(problem, sequence, choice, options, static_cast<TensorId>(t), into).run();
+    for (std::size_t t = 0; t < setting.allocation.units.size(); ++t)
+        if (setting.allocation.units[t] > 0)
+            TensorStays(setting, choice, options, static_cast<TensorId>(t), into).run();
 }
 
 }  // namespace swapadvisor::planner

@@ -8,21 +8,22 @@
 //             start (in order of need, as soon as memory is free and no op before its need would lack memory
 //             for it). Passes repeat until the iteration closes on itself.
 //
-// Memory is counted in chunks here, without places; placement.h gives the places.
+// Memory is counted in units of each region here, without places; placement.h gives the places.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "planner/problem.h"
+#include "planner/setting.h"
 
 namespace swapadvisor::planner {
 
 /// One residency of a tensor. Positions are those of the order; n = number of ops.
 struct Stay {
     TensorId tensor = 0;
-    std::int32_t size = 0;  ///< chunks
+    std::int32_t units = 0;  ///< of its region
+    std::uint16_t region = 0;
     std::int32_t begin =
         0;  ///< birth: position; `in`: position that needs it (n: the next iteration); initial: 0
     std::int32_t end = 0;  ///< last position that uses it here; n: stays into the next iteration
@@ -45,8 +46,8 @@ struct SwapOptions {
 };
 
 /// All stays of the pool tensors, those of one tensor adjacent and in order of time.
-void stays(const Problem& problem, const Sequence& sequence, std::span<const GapChoice> choice,
-           const SwapOptions& options, std::vector<Stay>& into);
+void stays(const Setting& setting, std::span<const GapChoice> choice, const SwapOptions& options,
+           std::vector<Stay>& into);
 
 /// What dispatch() decides and measures. Times in ns, relative to the end of the iteration before. Takes and
 /// releases of chunks, and op starts, are numbered in the order in which they happen; a release that belongs
@@ -68,16 +69,21 @@ struct Dispatch {
 
 class Dispatcher {
   public:
-    explicit Dispatcher(const Problem& problem) : problem_(problem) {}
     /// Reuses its buffers between calls; one Dispatcher per thread. `passes`: iterations run (the last is
     /// recorded).
-    void run(const Sequence& sequence, std::span<const Stay> stays, const SwapOptions& options, int passes,
+    void run(const Setting& setting, std::span<const Stay> stays, const SwapOptions& options, int passes,
              Dispatch& result);
 
   private:
     struct Pass;
-    const Problem& problem_;
-    std::vector<std::int32_t> usage_, births_, release_at_, release_list_, save_at_, save_list_, ins_needed_;
+    struct Birth {
+        std::uint16_t region;
+        std::int32_t units;
+    };
+    std::vector<std::int32_t> base_usage_, usage_;  // [region * (ops + 1) + position]
+    std::vector<std::int32_t> births_at_, release_at_, release_list_, save_at_, save_list_, ins_needed_,
+        fill_;
+    std::vector<Birth> births_;
 };
 
 }  // namespace swapadvisor::planner
