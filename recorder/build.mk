@@ -3,6 +3,14 @@ RECORDER_SRCS := $(wildcard recorder/*.cpp)
 RECORDER_OBJS := $(call obj,$(RECORDER_SRCS))
 RECORDER_LIBS := -lzstd -lxxhash
 
+# The HTML report carries its own style, script and charting library.
+CHART_JS ?= /usr/share/javascript/chart.js/chart.min.js
+$(BUILD)/generated/recorder/page.h: recorder/embed_page.py recorder/page/page.css recorder/page/page.js $(CHART_JS)
+	@mkdir -p $(@D)
+	python3 recorder/embed_page.py $@ kCss=recorder/page/page.css kScript=recorder/page/page.js kChartJs=$(CHART_JS)
+$(BUILD)/obj/recorder/report_html.o: $(BUILD)/generated/recorder/page.h
+$(BUILD)/obj/recorder/report_html.o: EXTRA_CXXFLAGS += -I$(BUILD)
+
 $(BUILD)/libswapadvisor_recorder.a: $(RECORDER_OBJS)
 	rm -f $@; ar rcs $@ $^
 

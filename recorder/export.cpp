@@ -50,8 +50,8 @@ std::int64_t op_duration_or_estimate(const Iteration& iteration, const OpRecord&
 
 std::string tensor_display_name(const Iteration& iteration, std::size_t index, const GraphNames& names) {
     const TensorRecord& t = iteration.tensors[index];
-    if (t.buffer != kNoBuffer && names.buffer_name) {
-        std::string name = names.buffer_name(t.buffer);
+    if (t.observed != kNoBuffer && names.buffer_name) {
+        std::string name = names.buffer_name(t.observed);
         if (!name.empty()) return name;
     }
     return (t.persistent ? "state" : "tensor") + std::to_string(index);

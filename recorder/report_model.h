@@ -33,6 +33,7 @@ struct ReportModel {
     std::int64_t planned_iterations = kUnknown;  ///< of them followed a plan to the end
     std::int64_t ops_per_iteration = kUnknown;
     std::int64_t measured_ns_per_iteration = kUnknown;  ///< steady state
+    std::int64_t host_ns_per_iteration = kUnknown;      ///< by the host's clock, where recorded
     std::int64_t infinite_ns_per_iteration = kUnknown;  ///< ops alone: no limit
     std::int64_t lower_bound_ns = kUnknown;             ///< no plan at this limit can be faster
     std::int64_t predicted_ns = kUnknown;               ///< the plan's own figure
@@ -106,7 +107,7 @@ struct ReportModel {
     std::vector<BufferRow> buffers;
 
     struct SwapRow {
-        std::int64_t tensor = 0;
+        std::int64_t tensor = kUnknown;  ///< unknown: not used in the iteration
         std::string name;
         std::string kind;  ///< "in", "out", "save"
         std::int64_t bytes = 0;

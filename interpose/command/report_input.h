@@ -1,0 +1,18 @@
+// What the commands about traces and reports share: reading whatever file they are given, progress.
+#pragma once
+
+#include <string>
+
+#include "recorder/report_model.h"
+#include "recorder/trace_analysis.h"
+
+namespace swapadvisor::command {
+
+/// With progress on standard error: a line that is redrawn on a terminal, a plain line now and then
+/// otherwise, and nothing at all for what is quick. Damage of the file is one line on standard error.
+TraceAnalysis analyse_with_progress(const std::string& path);
+
+/// The report of a trace, a plan (with its graph, if given) or a report in JSON. Throws with one line.
+ReportModel load_report(const std::string& path, const std::string& graph_path);
+
+}  // namespace swapadvisor::command
