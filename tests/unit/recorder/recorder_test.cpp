@@ -9,30 +9,16 @@
 #include <nlohmann/json.hpp>
 
 #include "recorder/export.h"
+#include "tests/unit/recorder/recorder_sink.h"
 #include "tests/unit/recorder/simulated_program.h"
 
 using namespace swapadvisor;
 using namespace swapadvisor::test;
 
-namespace {
-
-// Gives the recorder the shape that SimulatedProgram wants.
-struct Sink {
-    Recorder& recorder;
-    void allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site) {
-        recorder.allocate(id, bytes, small, site, nullptr);
-    }
-    void release(BufferId id) { recorder.release(id); }
-    std::uint64_t op(const OpView& view) { return recorder.op(view); }
-    void mark() { recorder.mark(); }
-};
-
-}  // namespace
-
 TEST_CASE("the recorder's thread finds the iteration; a ring far smaller than the program loses nothing") {
     Recorder recorder({.ring_bytes = 4096});
-    Sink sink{recorder};
-    SimulatedProgram<Sink> program(sink);
+    RecorderSink sink{recorder};
+    SimulatedProgram<RecorderSink> program(sink);
     const auto net = program.make_network(24, 4 << 20, true, false);
     const std::uint64_t start = program.ops();
     for (int i = 0; i < 50; ++i) program.step(net, 8);
@@ -47,8 +33,8 @@ TEST_CASE("the recorder's thread finds the iteration; a ring far smaller than th
 
 TEST_CASE("op sequence numbers count from zero, and durations find their ops") {
     Recorder recorder({.synchronous = true});
-    Sink sink{recorder};
-    SimulatedProgram<Sink> program(sink);
+    RecorderSink sink{recorder};
+    SimulatedProgram<RecorderSink> program(sink);
     const auto net = program.make_network(24, 4 << 20, true, false);
     const std::uint64_t before = program.ops();
     CHECK(recorder.op({}) == before);
@@ -87,8 +73,8 @@ TEST_CASE("the default trace name carries process and rank") {
 
 TEST_CASE("the graph of an iteration") {
     Recorder recorder({.synchronous = true});
-    Sink sink{recorder};
-    SimulatedProgram<Sink> program(sink);
+    RecorderSink sink{recorder};
+    SimulatedProgram<RecorderSink> program(sink);
     recorder.name_function(kForward, "_Z7forwardPfS_i");
     const auto net = program.make_network(24, 4 << 20, true, false);
     for (int i = 0; i < 2; ++i) program.step(net, 8);
