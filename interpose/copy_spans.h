@@ -16,6 +16,7 @@ inline CopySpan pitched_span(CUmemorytype type, CUdeviceptr device, const void* 
     if (pitch == 0) pitch = x + width;
     if (slice_rows == 0) slice_rows = y + height;
     const std::size_t offset = (z * slice_rows + y) * pitch + x;
+    span.pitched = (height > 1 && pitch > width) || (depth > 1 && slice_rows > height);
     span.bytes = ((depth - 1) * slice_rows + (height - 1)) * pitch + width;
     if (type == CU_MEMORYTYPE_HOST) {
         span.host = static_cast<const char*>(host) + offset;

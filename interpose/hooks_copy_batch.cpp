@@ -10,11 +10,11 @@ namespace {
 
 CopySpan operand_span(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
     if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {};
-    // Lengths are in elements, whose size only an array on the other side tells: bytes are an upper bound enough, as
-    // the runtime cares which buffer is touched.
+    // Lengths are in elements, whose size only an array on the other side tells. Enough to say which buffer is touched,
+    // not that all of it is.
     const std::size_t row = std::max(operand.op.ptr.rowLength, extent.width);
     const std::size_t rows = std::max(operand.op.ptr.layerHeight, extent.height);
-    return {operand.op.ptr.ptr, nullptr, ((extent.depth - 1) * rows + extent.height - 1) * row + extent.width};
+    return {operand.op.ptr.ptr, nullptr, ((extent.depth - 1) * rows + extent.height - 1) * row + extent.width, true};
 }
 
 bool managed(Runtime& runtime, CUdeviceptr address) { return address != 0 && runtime.is_managed(address); }

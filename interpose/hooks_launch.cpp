@@ -6,6 +6,9 @@ namespace swapadvisor {
 CUresult hook_cuLaunchKernel(Entry entry, Fn_cuLaunchKernel real, CUfunction function, unsigned grid_x, unsigned grid_y,
                              unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                              CUstream stream, void** params, void** extra) {
+    if (!function) {
+        return real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, extra);
+    }
     return run_op(
         entry,
         [&](Runtime& runtime) {
@@ -20,7 +23,7 @@ CUresult hook_cuLaunchKernel(Entry entry, Fn_cuLaunchKernel real, CUfunction fun
 
 CUresult hook_cuLaunchKernelEx(Entry entry, Fn_cuLaunchKernelEx real, const CUlaunchConfig* config, CUfunction function,
                                void** params, void** extra) {
-    if (!config) return real(config, function, params, extra);
+    if (!config || !function) return real(config, function, params, extra);
     return run_op(
         entry,
         [&](Runtime& runtime) {
@@ -40,6 +43,7 @@ CUresult hook_cuLaunchCooperativeKernel(Entry entry, Fn_cuLaunchCooperativeKerne
                                         unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                                         unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,
                                         void** params) {
+    if (!function) return real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params);
     return run_op(
         entry,
         [&](Runtime& runtime) {

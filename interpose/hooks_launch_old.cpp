@@ -23,6 +23,7 @@ CUresult hook_cuLaunchCooperativeKernelMultiDevice(Entry entry, Fn_cuLaunchCoope
     Runtime* runtime = list ? runtime_for(entry) : nullptr;
     for (unsigned i = 0; runtime && i < count; ++i) {
         const CUDA_LAUNCH_PARAMS& one = list[i];
+        if (!one.function) break;
         OpToken token = runtime->begin_kernel({one.function,
                                                {one.gridDimX, one.gridDimY, one.gridDimZ},
                                                {one.blockDimX, one.blockDimY, one.blockDimZ},

@@ -41,7 +41,8 @@ class Suite:
         if libraries:
             variables["LD_LIBRARY_PATH"] = libraries
         variables.update(env or {})
-        return subprocess.run(command, env=variables, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        # Reports that the shim writes into the current folder must not end up in the tree.
+        return subprocess.run(command, env=variables, cwd=self.scratch, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, errors="replace", timeout=timeout)
 
     def main(self):
@@ -70,4 +71,4 @@ class Skip(Exception):
 
 
 def equal(got, wanted, what=""):
-    assert got == wanted, f"{what}\ngot    {got!r}\nwanted {wanted!r}"
+    assert got == wanted, f"{str(what)[:2000]}\ngot    {got!r}\nwanted {wanted!r}"
