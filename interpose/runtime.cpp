@@ -198,7 +198,7 @@ CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t
     const std::uint64_t site = capture_site();
     Buffer* buffer = nullptr;
     const BufferId id = next_buffer++;
-    CUresult result = m.residency->allocate(bytes, id, buffer, m.director->expect(bytes));
+    CUresult result = m.residency->allocate(bytes, id, buffer, m.director->steering().expect(bytes));
     if (result == CUDA_ERROR_OUT_OF_MEMORY && !deferred_frees.empty()) {
         finish_deferred_frees();
         result = m.residency->allocate(bytes, id, buffer);
@@ -206,7 +206,7 @@ CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t
     if (result != CUDA_SUCCESS) return result;
     low = std::min<std::uint64_t>(low, buffer->address - kMiB);
     high = std::max<std::uint64_t>(high, buffer->address + buffer->block_bytes + kMiB);
-    m.director->allocated(*buffer);
+    m.director->steering().allocated(*buffer);
     m.recorder->allocate(id, static_cast<std::int64_t>(bytes), buffer->small, site, stream);
     live.fetch_add(1, std::memory_order_relaxed);
     *out = buffer->address;
@@ -255,7 +255,7 @@ void RuntimeState::free(Buffer& buffer) {
     for (auto& managed_context : contexts)
         if (managed_context->residency.get() == buffer.owner) m = managed_context.get();
     m->recorder->release(buffer.id);
-    m->director->released(buffer);
+    m->director->steering().released(buffer);
     m->residency->release(buffer);
     live.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -108,6 +108,13 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
         if (use.buffer->owner == owner) op.touches.push_back({use.buffer->id, use.access});
     view.touches = op.touches.data();
     view.touch_count = static_cast<std::uint32_t>(op.touches.size());
+    if (logging(LogTopic::ops)) [[unlikely]] {
+        std::string line;
+        for (const BufferUse& use : op.uses)
+            line += (use.buffer->small ? " s" : " b") + std::to_string(use.buffer->id) + ":" + std::to_string(use.buffer->bytes);
+        say("op %llu %s [%u %u %u %u %u %u] stream %p%s", static_cast<unsigned long long>(op.home->director->next_seq()), what,
+            geometry[0], geometry[1], geometry[2], geometry[3], geometry[4], geometry[5], static_cast<void*>(view.stream), line.c_str());
+    }
     op.home->director->before_op(view, op.uses);
     for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
 

@@ -43,7 +43,7 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     }
     Residency& r = *m.residency;
     const ResidencyCounts& c = r.counts();
-    const PlanDirector::Counts& p = m.director->counts();
+    const SwitchCounts& p = m.director->counts();
     model.limit_bytes = number(r.memory_limit_bytes());
     model.peak_bytes = number(c.peak_live_bytes);
     model.peak_resident_bytes = number(c.peak_resident_bytes);
@@ -58,8 +58,8 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     model.iterations = number(p.iterations);
     model.planned_iterations = number(p.planned_iterations);
     model.ops_per_iteration = number(p.ops_per_iteration);
-    model.measured_ns_per_iteration = p.measured_ns;
-    model.infinite_ns_per_iteration = p.infinite_ns;
+    model.measured_ns_per_iteration = m.director->measured_ns();
+    model.infinite_ns_per_iteration = m.director->infinite_ns();
     model.predicted_ns = p.predicted_ns;
     if (p.iterations > 0) {
         model.in_bytes_per_iteration = number(p.in_bytes);
@@ -68,9 +68,9 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     model.in_bytes_total = number(c.bytes_in);
     model.out_bytes_total = number(c.bytes_out);
     model.divergences = number(p.divergences);
-    model.remaps = number(p.mapping_calls_steady);
+    model.remaps = number(p.mapping_calls);
     model.clean_drops = number(c.clean_drops);
-    if (p.measured_ns > 0 && p.infinite_ns > 0) model.stall_ns_per_iteration = std::max<std::int64_t>(0, p.measured_ns - p.infinite_ns);
+    if (m.director->measured_ns() > 0 && m.director->infinite_ns() > 0) model.stall_ns_per_iteration = std::max<std::int64_t>(0, m.director->measured_ns() - m.director->infinite_ns());
     for (const auto& [what, count] : state.events) model.fallbacks.push_back({what, count});
     if (state.unrolled_graphs != 0) model.fallbacks.push_back({"graph launched node by node", number(state.unrolled_graphs)});
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> unmovable;

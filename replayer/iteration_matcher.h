@@ -19,6 +19,7 @@ class IterationScript {
   public:
     explicit IterationScript(std::shared_ptr<const Iteration> iteration);
     const Iteration& iteration() const { return *iteration_; }
+    const std::shared_ptr<const Iteration>& shared_iteration() const { return iteration_; }
     std::int32_t ops() const { return static_cast<std::int32_t>(keys_.size()); }
     /// How many ops have the key of the first.
     std::int32_t like_first() const { return like_first_; }

@@ -59,9 +59,7 @@ planner::Graph GraphInput::load() {
     is_trace = first == std::string::npos || text[first] != '{';
     if (is_trace) {
         if (first == std::string::npos) throw std::runtime_error(path + ": the file is empty");
-        if (trace_to_graph_json == nullptr || path == "-")
-            throw std::runtime_error(path +
-                                     ": neither a graph (JSON) nor a trace file that this program reads");
+        if (path == "-") throw std::runtime_error("standard input: not a graph (a trace must be a file)");
         text = trace_to_graph_json(path);
     }
     planner::Graph graph;

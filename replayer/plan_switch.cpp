@@ -1,0 +1,186 @@
+#include "replayer/plan_switch.h"
+
+#include <algorithm>
+
+namespace swapadvisor {
+namespace {
+constexpr std::uint64_t kNever = ~0ull;
+}
+
+PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency) {
+    residency_.on_leave = [this](const char* reason) { left(reason); };
+    residency_.next_use = [this](const Buffer& buffer) { return next_use(buffer); };
+}
+
+PlanSwitch::Known* PlanSwitch::find(std::uint64_t signature) {
+    for (auto& known : known_)
+        if (known->script->iteration().signature == signature) return known.get();
+    return nullptr;
+}
+
+bool PlanSwitch::knows(std::uint64_t signature) const { return const_cast<PlanSwitch*>(this)->find(signature) != nullptr; }
+
+void PlanSwitch::know(std::shared_ptr<const IterationScript> script) {
+    Known* known = find(script->iteration().signature);
+    if (known == nullptr) {
+        known_.push_back(std::make_unique<Known>());
+        known_.back()->script = std::move(script);
+        if (!follower_) lose();
+    } else if (!known->best) {
+        known->script = std::move(script);
+        if (current_ == known) lose();
+    }
+}
+
+void PlanSwitch::offer(std::shared_ptr<const PlanScript> plan, int gain_percent) {
+    Known* known = find(plan->iteration()->iteration().signature);
+    if (known == nullptr || known->script != plan->iteration()) return;
+    if (known->best && plan->plan().predicted_ns * 100 >= known->best->plan().predicted_ns * (100 - gain_percent)) return;
+    known->best = std::move(plan);
+    known->refusals = 0;
+    ++known->version;
+}
+
+// --- where the program is -------------------------------------------------------------------------------------------
+
+std::int32_t PlanSwitch::expect(std::uint64_t bytes) {
+    return pending_tensor_ = matcher_ && bytes >= residency_.options().arena_below ? matcher_->expect(bytes) : -1;
+}
+
+void PlanSwitch::allocated(Buffer& buffer) {
+    const std::int32_t tensor = pending_tensor_;
+    pending_tensor_ = -1;
+    if (tensor < 0 || !matcher_ || buffer.small) return;
+    if (residency_.pool() == nullptr || residency_.pool()->buffer(tensor) == &buffer) matcher_->bind(tensor, buffer);
+}
+
+std::uint64_t PlanSwitch::next_use(const Buffer& buffer) const {
+    if (!matcher_) return 0;
+    if (buffer.tensor < 0) return kNever;
+    const IterationScript& script = matcher_->script();
+    const auto& users = script.users(buffer.tensor);
+    const auto here = static_cast<std::uint64_t>(matcher_->position());
+    const auto next = std::lower_bound(users.begin(), users.end(), matcher_->position());
+    if (next != users.end()) return static_cast<std::uint64_t>(*next) - here;
+    if (users.empty() || !script.iteration().tensors[static_cast<std::size_t>(buffer.tensor)].persistent) return kNever - 1;
+    return static_cast<std::uint64_t>(script.ops()) - here + static_cast<std::uint64_t>(users.front());
+}
+
+void PlanSwitch::sync(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses) {
+    ++unsynced_ops_;
+    Known* best = nullptr;
+    for (auto& known : known_) {
+        const IterationScript& script = *known->script;
+        if (script.key(0) != key) continue;
+        // Where the first op's like occurs in the middle too, the recorder's count tells which is the first.
+        const auto ops = static_cast<std::uint64_t>(script.ops());
+        if (script.like_first() > 1 && unsynced_ops_ < ops && (seq - script.iteration().first_seq) % ops != 0) continue;
+        if (best == nullptr || known->failed < best->failed) best = known.get();
+    }
+    if (best == nullptr) return;
+    current_ = best;
+    matcher_ = std::make_unique<IterationMatcher>(best->script);
+    position_ = matcher_->observe(key, uses);
+    if (position_ < 0) lose();
+}
+
+void PlanSwitch::lose() {
+    if (current_ != nullptr) current_->failed = ++turn_;
+    if (matcher_) matcher_->forget();
+    matcher_.reset();
+    current_ = nullptr;
+    position_ = -1;
+    unsynced_ops_ = 0;
+}
+
+void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses) {
+    position_ = -1;
+    if (matcher_) {
+        position_ = matcher_->observe(key, uses);
+        if (position_ < 0) {
+            const auto ops = static_cast<std::uint32_t>(matcher_->script().ops());
+            const std::uint32_t patience = follower_ ? 16 + ops / 16 : 8 + ops / 50;
+            if (matcher_->foreign() + matcher_->skipped() / 4 > patience) {
+                if (follower_) residency_.leave_plan("the program left the planned iteration");
+                else lose();
+            }
+        }
+    }
+    if (!matcher_ && !known_.empty()) sync(key, seq, uses);
+}
+
+bool PlanSwitch::after_op(Mark mark) {
+    if (position_ < 0 || !matcher_) return false;
+    if (follower_) follower_->after_op(position_, mark);
+    if (position_ != matcher_->script().ops() - 1) return false;
+    boundary();
+    return true;
+}
+
+void PlanSwitch::boundary() {
+    const ResidencyCounts& moved = residency_.counts();
+    ++counts_.iterations;
+    const auto ops = static_cast<std::uint32_t>(matcher_->script().ops());
+    counts_.ops_per_iteration = ops;
+    counts_.in_bytes = moved.bytes_in - bytes_in_;
+    counts_.out_bytes = moved.bytes_out - bytes_out_;
+    if (follower_) {
+        ++counts_.planned_iterations;
+        whole_iteration_ = true;
+        counts_.mapping_calls = residency_.memory().mapping_calls() - mapping_;
+        counts_.late = follower_->late;
+        counts_.left_out = follower_->left_out;
+    }
+    const bool clean = matcher_->foreign() <= 8 + ops / 50 && matcher_->skipped() == 0 &&
+                       matcher_->unexpected_births() == 0 && matcher_->complete();
+    matcher_->restart();
+    if (clean && current_->best && !current_->hopeless() && (!follower_ || current_->version != installed_version_) &&
+        (!may_install || may_install()))
+        install(*current_);
+    bytes_in_ = moved.bytes_in;
+    bytes_out_ = moved.bytes_out;
+    mapping_ = residency_.memory().mapping_calls();
+}
+
+void PlanSwitch::install(Known& known) {
+    switching_ = true;
+    CUresult result = residency_.leave_plan("a better plan");
+    switching_ = false;
+    std::string error = "leaving the former plan failed";
+    if (result == CUDA_SUCCESS) {
+        follower_.reset();
+        matcher_->name_buffers();
+        auto follower = std::make_unique<PlanFollower>(residency_, known.best);
+        result = follower->install(*matcher_, error);
+        if (result == CUDA_SUCCESS) follower_ = std::move(follower);
+        matcher_->name_buffers();
+    }
+    if (result != CUDA_SUCCESS) {
+        ++counts_.refused_plans;
+        ++known.refusals;
+        counts_.reason = "a plan could not be installed: " + error;
+        if (on_change) on_change(planned(), counts_.reason);
+        return;
+    }
+    ++counts_.installs;
+    installed_version_ = known.version;
+    counts_.predicted_ns = known.best->plan().predicted_ns;
+    counts_.signature = known.script->iteration().signature;
+    whole_iteration_ = false;
+    if (on_change)
+        on_change(true, "plan installed: " + std::to_string(residency_.pool()->atoms()) + " atoms, predicted " +
+                            std::to_string(counts_.predicted_ns) + " ns per iteration");
+}
+
+// Called by the residency when it has left the pool.
+void PlanSwitch::left(const char* reason) {
+    if (switching_) return;
+    ++counts_.divergences;
+    counts_.reason = reason;
+    follower_.reset();
+    if (current_ != nullptr && !whole_iteration_) ++current_->short_lives;
+    lose();
+    if (on_change) on_change(false, reason);
+}
+
+}  // namespace swapadvisor

@@ -1,0 +1,90 @@
+// Decides, for one residency, between on demand and plans: keeps track of where the program is in the iterations that
+// are known, installs the plan of an iteration once one whole instance of it has been matched, follows it, and leaves
+// it when the program does. Makes no plans itself and knows no threads: the owner's lock guards it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "replayer/iteration_matcher.h"
+#include "replayer/plan_follower.h"
+#include "replayer/residency.h"
+
+namespace swapadvisor {
+
+struct SwitchCounts {
+    std::uint64_t iterations = 0, planned_iterations = 0, installs = 0, divergences = 0, refused_plans = 0;
+    std::uint64_t in_bytes = 0, out_bytes = 0;      ///< of the newest whole iteration
+    std::uint64_t ops_per_iteration = 0;
+    std::uint64_t late = 0, left_out = 0;           ///< of the plan that is followed
+    std::uint64_t mapping_calls = 0;                ///< in the newest planned iteration
+    std::int64_t predicted_ns = -1;
+    std::uint64_t signature = 0;
+    std::string reason;                             ///< why the last plan was left or refused
+};
+
+class PlanSwitch {
+  public:
+    explicit PlanSwitch(Residency& residency);
+
+    // --- what is known ----------------------------------------------------------------------------------------------
+    /// An iteration the program runs; the newest object for its signature replaces older ones.
+    void know(std::shared_ptr<const IterationScript> script);
+    bool knows(std::uint64_t signature) const;
+    /// A plan for a known iteration; taken at the next boundary if it is better than what there is by `gain_percent`.
+    void offer(std::shared_ptr<const PlanScript> plan, int gain_percent = 3);
+
+    // --- what the program does --------------------------------------------------------------------------------------
+    std::int32_t expect(std::uint64_t bytes);       ///< before an allocation: its tensor, or -1
+    void allocated(Buffer& buffer);
+    void released(Buffer& buffer) {
+        if (matcher_) matcher_->released(buffer);
+    }
+    /// Before Residency::begin. `key`: the recorder's match key; `seq`: the op's number.
+    void before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
+    /// After the op was issued. True if it ended an iteration.
+    bool after_op(Mark mark);
+
+    bool planned() const { return follower_ != nullptr; }
+    const SwitchCounts& counts() const { return counts_; }
+    const PlanScript* plan() const { return follower_ ? &follower_->script() : nullptr; }
+    bool in_step() const { return matcher_ != nullptr; }
+    std::function<void(bool planned, const std::string& line)> on_change;   ///< installed or left
+    std::function<bool()> may_install;                                      ///< null: always
+
+  private:
+    struct Known {
+        std::shared_ptr<const IterationScript> script;
+        std::shared_ptr<const PlanScript> best;
+        std::uint64_t version = 0;                  ///< of `best`
+        std::uint64_t failed = 0;                   ///< when matching it last failed: look-alikes take turns
+        int short_lives = 0;                        ///< installations that did not last one iteration
+        int refusals = 0;
+        bool hopeless() const { return short_lives >= 3 || refusals >= 3; }
+    };
+    Known* find(std::uint64_t signature);
+    void sync(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
+    void lose();
+    void boundary();
+    void install(Known& known);
+    void left(const char* reason);
+    std::uint64_t next_use(const Buffer& buffer) const;
+
+    Residency& residency_;
+    std::vector<std::unique_ptr<Known>> known_;
+    Known* current_ = nullptr;
+    std::unique_ptr<IterationMatcher> matcher_;     ///< null: not in step with anything
+    std::unique_ptr<PlanFollower> follower_;
+    std::uint64_t installed_version_ = 0;
+    std::int32_t position_ = -1;                    ///< of the op in progress
+    std::int32_t pending_tensor_ = -1;
+    std::uint64_t turn_ = 0, unsynced_ops_ = 0;
+    std::uint64_t bytes_in_ = 0, bytes_out_ = 0, mapping_ = 0;   ///< at the last boundary
+    bool switching_ = false, whole_iteration_ = false;
+    SwitchCounts counts_;
+};
+
+}  // namespace swapadvisor
