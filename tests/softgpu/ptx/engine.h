@@ -76,6 +76,7 @@ struct LaunchConfig {
     const void* params = nullptr;  ///< the parameter block, FunctionInfo::param_bytes long
     int threads = 0;               ///< worker threads, 0 = all cores; results never depend on it
     std::uint64_t clock_base_ns = 0;  ///< virtual time at launch for %globaltimer / clock
+    std::uint64_t instruction_budget = 0;  ///< most instructions a warp may execute (Fault::timeout), 0: no limit
 };
 
 enum class Fault { none, illegal_address, misaligned_address, illegal_instruction, assert_failed, trap, launch_failure, stack_error, timeout };
