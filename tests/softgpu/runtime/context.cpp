@@ -1,4 +1,5 @@
-// Devices and contexts: each thread has a device; its primary context is created by the first call that needs one.
+// Devices and contexts: each thread has a device; its primary context is created by the first call that needs
+// one.
 #include <mutex>
 #include <vector>
 
@@ -17,7 +18,9 @@ std::vector<CUcontext>& contexts() {
     return *all;
 }
 
-cudaError_t device_count(int* count) { return to_error(driver().cuDeviceGetCount(count)); }
+cudaError_t device_count(int* count) {
+    return to_error(driver().cuDeviceGetCount(count));
+}
 
 cudaError_t check_device(int device) {
     int count = 0;
@@ -28,7 +31,9 @@ cudaError_t check_device(int device) {
 
 }  // namespace
 
-int thread_device() { return device_of_thread; }
+int thread_device() {
+    return device_of_thread;
+}
 
 cudaError_t primary_context(int device, CUcontext* context) {
     CUDART_TRY(check_device(device));
@@ -141,10 +146,18 @@ CUDART_EXPORT cudaError_t cudaDeviceReset() {
     return remember(reset());
 }
 
-CUDART_API0(cudaDeviceSynchronize) { return to_error(cu.cuCtxSynchronize()); }
-CUDART_API0(cudaCtxResetPersistingL2Cache) { return to_error(cu.cuCtxResetPersistingL2Cache()); }
-CUDART_API0(cudaProfilerStart) { return to_error(cu.cuProfilerStart()); }
-CUDART_API0(cudaProfilerStop) { return to_error(cu.cuProfilerStop()); }
+CUDART_API0(cudaDeviceSynchronize) {
+    return to_error(cu.cuCtxSynchronize());
+}
+CUDART_API0(cudaCtxResetPersistingL2Cache) {
+    return to_error(cu.cuCtxResetPersistingL2Cache());
+}
+CUDART_API0(cudaProfilerStart) {
+    return to_error(cu.cuProfilerStart());
+}
+CUDART_API0(cudaProfilerStop) {
+    return to_error(cu.cuProfilerStop());
+}
 
 CUDART_FORWARD(cudaDeviceSetLimit, cuCtxSetLimit, (cudaLimit limit, size_t value), (limit, value))
 CUDART_FORWARD(cudaDeviceGetLimit, cuCtxGetLimit, (size_t * value, cudaLimit limit), (value, limit))
@@ -153,10 +166,13 @@ CUDART_FORWARD(cudaDeviceSetCacheConfig, cuCtxSetCacheConfig, (cudaFuncCache con
 CUDART_FORWARD(cudaDeviceGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int* least, int* greatest),
                (least, greatest))
 CUDART_FORWARD(cudaDeviceFlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites,
-               (cudaFlushGPUDirectRDMAWritesTarget target, cudaFlushGPUDirectRDMAWritesScope scope), (target, scope))
+               (cudaFlushGPUDirectRDMAWritesTarget target, cudaFlushGPUDirectRDMAWritesScope scope),
+               (target, scope))
 
-// --- peers ------------------------------------------------------------------------------------------------------------
-CUDART_FORWARD_NC(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int* can, int device, int peer), (can, device, peer))
+// --- peers
+// ------------------------------------------------------------------------------------------------------------
+CUDART_FORWARD_NC(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int* can, int device, int peer),
+                  (can, device, peer))
 CUDART_FORWARD_NC(cudaDeviceGetP2PAttribute, cuDeviceGetP2PAttribute,
                   (int* value, cudaDeviceP2PAttr attribute, int from, int to), (value, attribute, from, to))
 

@@ -5,28 +5,41 @@ namespace cudart {
 
 namespace {
 
-bool valid(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+bool valid(cudaMemcpyKind kind) {
+    return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
+}
 
 CUmemorytype type_of(cudaMemcpyKind kind, bool source) {
     switch (kind) {
-        case cudaMemcpyHostToHost: return CU_MEMORYTYPE_HOST;
-        case cudaMemcpyHostToDevice: return source ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-        case cudaMemcpyDeviceToHost: return source ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-        case cudaMemcpyDeviceToDevice: return CU_MEMORYTYPE_DEVICE;
-        default: return CU_MEMORYTYPE_UNIFIED;
+        case cudaMemcpyHostToHost:
+            return CU_MEMORYTYPE_HOST;
+        case cudaMemcpyHostToDevice:
+            return source ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        case cudaMemcpyDeviceToHost:
+            return source ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+        case cudaMemcpyDeviceToDevice:
+            return CU_MEMORYTYPE_DEVICE;
+        default:
+            return CU_MEMORYTYPE_UNIFIED;
     }
 }
 
-CUdeviceptr pointer(const void* p) { return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(p)); }
+CUdeviceptr pointer(const void* p) {
+    return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(p));
+}
 
 cudaError_t copy(const Driver& cu, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     if (!valid(kind)) return cudaErrorInvalidMemcpyDirection;
     if (bytes == 0) return cudaSuccess;
     switch (kind) {
-        case cudaMemcpyHostToDevice: return to_error(cu.cuMemcpyHtoD(pointer(to), from, bytes));
-        case cudaMemcpyDeviceToHost: return to_error(cu.cuMemcpyDtoH(to, pointer(from), bytes));
-        case cudaMemcpyDeviceToDevice: return to_error(cu.cuMemcpyDtoD(pointer(to), pointer(from), bytes));
-        default: return to_error(cu.cuMemcpy(pointer(to), pointer(from), bytes));
+        case cudaMemcpyHostToDevice:
+            return to_error(cu.cuMemcpyHtoD(pointer(to), from, bytes));
+        case cudaMemcpyDeviceToHost:
+            return to_error(cu.cuMemcpyDtoH(to, pointer(from), bytes));
+        case cudaMemcpyDeviceToDevice:
+            return to_error(cu.cuMemcpyDtoD(pointer(to), pointer(from), bytes));
+        default:
+            return to_error(cu.cuMemcpy(pointer(to), pointer(from), bytes));
     }
 }
 
@@ -35,10 +48,14 @@ cudaError_t copy_async(const Driver& cu, void* to, const void* from, size_t byte
     if (!valid(kind)) return cudaErrorInvalidMemcpyDirection;
     if (bytes == 0) return cudaSuccess;
     switch (kind) {
-        case cudaMemcpyHostToDevice: return to_error(cu.cuMemcpyHtoDAsync(pointer(to), from, bytes, stream));
-        case cudaMemcpyDeviceToHost: return to_error(cu.cuMemcpyDtoHAsync(to, pointer(from), bytes, stream));
-        case cudaMemcpyDeviceToDevice: return to_error(cu.cuMemcpyDtoDAsync(pointer(to), pointer(from), bytes, stream));
-        default: return to_error(cu.cuMemcpyAsync(pointer(to), pointer(from), bytes, stream));
+        case cudaMemcpyHostToDevice:
+            return to_error(cu.cuMemcpyHtoDAsync(pointer(to), from, bytes, stream));
+        case cudaMemcpyDeviceToHost:
+            return to_error(cu.cuMemcpyDtoHAsync(to, pointer(from), bytes, stream));
+        case cudaMemcpyDeviceToDevice:
+            return to_error(cu.cuMemcpyDtoDAsync(pointer(to), pointer(from), bytes, stream));
+        default:
+            return to_error(cu.cuMemcpyAsync(pointer(to), pointer(from), bytes, stream));
     }
 }
 
@@ -61,16 +78,22 @@ cudaError_t peer_copy(const cudaMemcpy3DPeerParms& in, CUDA_MEMCPY3D_PEER* out) 
     out->srcMemoryType = out->dstMemoryType = CU_MEMORYTYPE_DEVICE;
     out->srcXInBytes = in.srcPos.x, out->srcY = in.srcPos.y, out->srcZ = in.srcPos.z;
     out->dstXInBytes = in.dstPos.x, out->dstY = in.dstPos.y, out->dstZ = in.dstPos.z;
-    out->srcDevice = pointer(in.srcPtr.ptr), out->srcPitch = in.srcPtr.pitch, out->srcHeight = in.srcPtr.ysize;
-    out->dstDevice = pointer(in.dstPtr.ptr), out->dstPitch = in.dstPtr.pitch, out->dstHeight = in.dstPtr.ysize;
+    out->srcDevice = pointer(in.srcPtr.ptr), out->srcPitch = in.srcPtr.pitch,
+    out->srcHeight = in.srcPtr.ysize;
+    out->dstDevice = pointer(in.dstPtr.ptr), out->dstPitch = in.dstPtr.pitch,
+    out->dstHeight = in.dstPtr.ysize;
     out->WidthInBytes = in.extent.width, out->Height = in.extent.height, out->Depth = in.extent.depth;
     CUDART_TRY(primary_context(in.srcDevice, &out->srcContext));
     return primary_context(in.dstDevice, &out->dstContext);
 }
 
-bool empty(const cudaExtent& e) { return e.width == 0 || e.height == 0 || e.depth == 0; }
+bool empty(const cudaExtent& e) {
+    return e.width == 0 || e.height == 0 || e.depth == 0;
+}
 
-unsigned char byte(int value) { return static_cast<unsigned char>(value); }
+unsigned char byte(int value) {
+    return static_cast<unsigned char>(value);
+}
 
 }  // namespace
 
@@ -94,18 +117,23 @@ cudaError_t driver_copy(const cudaMemcpy3DParms& in, CUDA_MEMCPY3D* out) {
 
 void runtime_copy(const CUDA_MEMCPY3D& in, cudaMemcpy3DParms* out) {
     const auto is_host = [](CUmemorytype t) { return t == CU_MEMORYTYPE_HOST; };
-    const auto unified = in.srcMemoryType == CU_MEMORYTYPE_UNIFIED || in.dstMemoryType == CU_MEMORYTYPE_UNIFIED;
+    const auto unified =
+        in.srcMemoryType == CU_MEMORYTYPE_UNIFIED || in.dstMemoryType == CU_MEMORYTYPE_UNIFIED;
     const auto place = [&](CUmemorytype t, const void* host, CUdeviceptr device) {
-        return is_host(t) ? const_cast<void*>(host) : reinterpret_cast<void*>(static_cast<std::uintptr_t>(device));
+        return is_host(t) ? const_cast<void*>(host)
+                          : reinterpret_cast<void*>(static_cast<std::uintptr_t>(device));
     };
     *out = {};
     out->srcPos = {in.srcXInBytes, in.srcY, in.srcZ};
     out->dstPos = {in.dstXInBytes, in.dstY, in.dstZ};
-    out->srcPtr = {place(in.srcMemoryType, in.srcHost, in.srcDevice), in.srcPitch, in.WidthInBytes, in.srcHeight};
-    out->dstPtr = {place(in.dstMemoryType, in.dstHost, in.dstDevice), in.dstPitch, in.WidthInBytes, in.dstHeight};
+    out->srcPtr = {place(in.srcMemoryType, in.srcHost, in.srcDevice), in.srcPitch, in.WidthInBytes,
+                   in.srcHeight};
+    out->dstPtr = {place(in.dstMemoryType, in.dstHost, in.dstDevice), in.dstPitch, in.WidthInBytes,
+                   in.dstHeight};
     out->extent = {in.WidthInBytes, in.Height, in.Depth};
-    out->kind = unified                      ? cudaMemcpyDefault
-                : is_host(in.srcMemoryType) ? (is_host(in.dstMemoryType) ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice)
+    out->kind = unified ? cudaMemcpyDefault
+                : is_host(in.srcMemoryType)
+                    ? (is_host(in.dstMemoryType) ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice)
                 : is_host(in.dstMemoryType) ? cudaMemcpyDeviceToHost
                                             : cudaMemcpyDeviceToDevice;
 }
@@ -131,8 +159,10 @@ cudaError_t symbol_part(const void* symbol, size_t offset, size_t bytes, void** 
 
 using namespace cudart;
 
-// --- linear -------------------------------------------------------------------------------------------------------------
-CUDART_TWIN(cudaMemcpy, _ptds, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind), (to, from, bytes, kind)) {
+// --- linear
+// -------------------------------------------------------------------------------------------------------------
+CUDART_TWIN(cudaMemcpy, _ptds, (void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
+            (to, from, bytes, kind)) {
     return copy(cu, to, from, bytes, kind);
 }
 CUDART_TWIN(cudaMemcpyAsync, _ptsz,
@@ -144,15 +174,18 @@ CUDART_TWIN(cudaMemcpyAsync, _ptsz,
 CUDART_TWIN(cudaMemcpyToSymbol, _ptds,
             (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
             (symbol, from, bytes, offset, kind)) {
-    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost) return cudaErrorInvalidMemcpyDirection;
+    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost)
+        return cudaErrorInvalidMemcpyDirection;
     void* to = nullptr;
     CUDART_TRY(symbol_part(symbol, offset, bytes, &to));
     return copy(cu, to, from, bytes, kind);
 }
 CUDART_TWIN(cudaMemcpyToSymbolAsync, _ptsz,
-            (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
+            (const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
+             cudaStream_t stream),
             (symbol, from, bytes, offset, kind, stream)) {
-    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost) return cudaErrorInvalidMemcpyDirection;
+    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost)
+        return cudaErrorInvalidMemcpyDirection;
     void* to = nullptr;
     CUDART_TRY(symbol_part(symbol, offset, bytes, &to));
     return copy_async(cu, to, from, bytes, kind, stream);
@@ -160,15 +193,18 @@ CUDART_TWIN(cudaMemcpyToSymbolAsync, _ptsz,
 CUDART_TWIN(cudaMemcpyFromSymbol, _ptds,
             (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
             (to, symbol, bytes, offset, kind)) {
-    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice) return cudaErrorInvalidMemcpyDirection;
+    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice)
+        return cudaErrorInvalidMemcpyDirection;
     void* from = nullptr;
     CUDART_TRY(symbol_part(symbol, offset, bytes, &from));
     return copy(cu, to, from, bytes, kind);
 }
 CUDART_TWIN(cudaMemcpyFromSymbolAsync, _ptsz,
-            (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream),
+            (void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind,
+             cudaStream_t stream),
             (to, symbol, bytes, offset, kind, stream)) {
-    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice) return cudaErrorInvalidMemcpyDirection;
+    if (kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice)
+        return cudaErrorInvalidMemcpyDirection;
     void* from = nullptr;
     CUDART_TRY(symbol_part(symbol, offset, bytes, &from));
     return copy_async(cu, to, from, bytes, kind, stream);
@@ -192,7 +228,8 @@ CUDART_API(cudaMemcpyPeerAsync,
 
 CUDART_FORWARD_TWIN(cudaMemcpyBatchAsync, _ptsz, cuMemcpyBatchAsync,
                     (void* const* to, const void* const* from, const size_t* sizes, size_t count,
-                     cudaMemcpyAttributes* attributes, size_t* indices, size_t attribute_count, cudaStream_t stream),
+                     cudaMemcpyAttributes* attributes, size_t* indices, size_t attribute_count,
+                     cudaStream_t stream),
                     (to, from, sizes, count, attributes, indices, attribute_count, stream))
 CUDART_FORWARD_TWIN(cudaMemcpy3DBatchAsync, _ptsz, cuMemcpy3DBatchAsync,
                     (size_t count, cudaMemcpy3DBatchOp* list, unsigned long long flags, cudaStream_t stream),
@@ -200,7 +237,8 @@ CUDART_FORWARD_TWIN(cudaMemcpy3DBatchAsync, _ptsz, cuMemcpy3DBatchAsync,
 static_assert(sizeof(cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP));
 static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes));
 
-// --- planes and volumes ---------------------------------------------------------------------------------------------------
+// --- planes and volumes
+// ---------------------------------------------------------------------------------------------------
 CUDART_TWIN(cudaMemcpy2D, _ptds,
             (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
              cudaMemcpyKind kind),
@@ -239,14 +277,16 @@ CUDART_TWIN(cudaMemcpy3DPeer, _ptds, (const cudaMemcpy3DPeerParms* p), (p)) {
     CUDART_TRY(peer_copy(*p, &c));
     return to_error(cu.cuMemcpy3DPeer(&c));
 }
-CUDART_TWIN(cudaMemcpy3DPeerAsync, _ptsz, (const cudaMemcpy3DPeerParms* p, cudaStream_t stream), (p, stream)) {
+CUDART_TWIN(cudaMemcpy3DPeerAsync, _ptsz, (const cudaMemcpy3DPeerParms* p, cudaStream_t stream),
+            (p, stream)) {
     if (!p) return cudaErrorInvalidValue;
     CUDA_MEMCPY3D_PEER c;
     CUDART_TRY(peer_copy(*p, &c));
     return to_error(cu.cuMemcpy3DPeerAsync(&c, stream));
 }
 
-// --- memset ---------------------------------------------------------------------------------------------------------------
+// --- memset
+// ---------------------------------------------------------------------------------------------------------------
 CUDART_TWIN(cudaMemset, _ptds, (void* address, int value, size_t bytes), (address, value, bytes)) {
     if (bytes == 0) return cudaSuccess;
     return to_error(cu.cuMemsetD8(pointer(address), byte(value), bytes));
@@ -275,7 +315,8 @@ template <class Set>
 cudaError_t memset_volume(const cudaPitchedPtr& p, const cudaExtent& extent, Set set) {
     if (empty(extent)) return cudaSuccess;
     if (extent.height > p.ysize && extent.depth > 1) return cudaErrorInvalidValue;
-    if (extent.height == p.ysize || extent.depth == 1) return to_error(set(pointer(p.ptr), extent.height * extent.depth));
+    if (extent.height == p.ysize || extent.depth == 1)
+        return to_error(set(pointer(p.ptr), extent.height * extent.depth));
     for (size_t z = 0; z < extent.depth; ++z)
         CUDART_TRY(to_error(set(pointer(p.ptr) + z * p.pitch * p.ysize, extent.height)));
     return cudaSuccess;

@@ -90,7 +90,8 @@ void memory_properties(Reader& read, cudaDeviceProp& p) {
     read(p.pageableMemoryAccess, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
     read(p.concurrentManagedAccess, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
     read(p.canUseHostPointerForRegisteredMem, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
-    read(p.pageableMemoryAccessUsesHostPageTables, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+    read(p.pageableMemoryAccessUsesHostPageTables,
+         CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
     read(p.directManagedMemAccessFromHost, CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST);
     read(p.hostRegisterSupported, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
     read(p.hostRegisterReadOnlySupported, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
@@ -144,13 +145,15 @@ CUDART_API_NC(cudaGetDeviceProperties, (cudaDeviceProp * properties, int device)
     return cudaSuccess;
 }
 
-CUDART_API_NC(cudaDeviceGetAttribute, (int* value, cudaDeviceAttr attribute, int device), (value, attribute, device)) {
+CUDART_API_NC(cudaDeviceGetAttribute, (int* value, cudaDeviceAttr attribute, int device),
+              (value, attribute, device)) {
     if (!value) return cudaErrorInvalidValue;
     return to_error(cu.cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute), device));
 }
 
 CUDART_FORWARD_NC(cudaDeviceGetByPCIBusId, cuDeviceGetByPCIBusId, (int* device, const char* id), (device, id))
-CUDART_FORWARD_NC(cudaDeviceGetPCIBusId, cuDeviceGetPCIBusId, (char* id, int length, int device), (id, length, device))
+CUDART_FORWARD_NC(cudaDeviceGetPCIBusId, cuDeviceGetPCIBusId, (char* id, int length, int device),
+                  (id, length, device))
 
 CUDART_EXPORT cudaError_t cudaDriverGetVersion(int* version) {
     if (!version) return remember(cudaErrorInvalidValue);
@@ -165,14 +168,16 @@ CUDART_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
     return cudaSuccess;
 }
 
-// --- driver entry points ----------------------------------------------------------------------------------------------
+// --- driver entry points
+// ----------------------------------------------------------------------------------------------
 namespace {
 
-cudaError_t entry_point(const Driver& cu, const char* symbol, void** address, unsigned version, unsigned long long flags,
-                        cudaDriverEntryPointQueryResult* status) {
+cudaError_t entry_point(const Driver& cu, const char* symbol, void** address, unsigned version,
+                        unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
     if (!symbol || !address) return cudaErrorInvalidValue;
     // "Default" means the flavour that the caller was compiled for.
-    if (flags == cudaEnableDefault) flags = cu.per_thread ? cudaEnablePerThreadDefaultStream : cudaEnableLegacyStream;
+    if (flags == cudaEnableDefault)
+        flags = cu.per_thread ? cudaEnablePerThreadDefaultStream : cudaEnableLegacyStream;
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SUCCESS;
     *address = nullptr;
     const CUresult r = cu.get_proc_address(symbol, address, static_cast<int>(version), flags, &found);
@@ -188,7 +193,8 @@ cudaError_t entry_point(const Driver& cu, const char* symbol, void** address, un
 }  // namespace
 
 CUDART_TWIN(cudaGetDriverEntryPoint, _ptsz,
-            (const char* symbol, void** address, unsigned long long flags, cudaDriverEntryPointQueryResult* status),
+            (const char* symbol, void** address, unsigned long long flags,
+             cudaDriverEntryPointQueryResult* status),
             (symbol, address, flags, status)) {
     return entry_point(cu, symbol, address, CUDART_VERSION, flags, status);
 }

@@ -28,10 +28,12 @@ constexpr int version_of(std::string_view name) {
 
 void fill(Driver& d, bool per_thread) {
     d.per_thread = per_thread;
-    const cuuint64_t flags = per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+    const cuuint64_t flags =
+        per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
     CUdriverProcAddressQueryResult status{};
-#define X(entry) \
-    if (d.query(#entry, &d.entry.address, version_of(#entry), flags, &status) != CUDA_SUCCESS) d.entry.address = nullptr;
+#define X(entry)                                                                               \
+    if (d.query(#entry, &d.entry.address, version_of(#entry), flags, &status) != CUDA_SUCCESS) \
+        d.entry.address = nullptr;
     CUDART_DRIVER_ENTRIES(X)
 #undef X
 }
@@ -65,13 +67,20 @@ Loaded& loaded() {
 
 }  // namespace
 
-CUresult load_driver() { return loaded().status; }
-const Driver& driver(bool per_thread) { return per_thread ? loaded().per_thread : loaded().legacy; }
-bool exiting() { return at_exit; }
+CUresult load_driver() {
+    return loaded().status;
+}
+const Driver& driver(bool per_thread) {
+    return per_thread ? loaded().per_thread : loaded().legacy;
+}
+bool exiting() {
+    return at_exit;
+}
 
 // The ABI asked for must be the one that cuda.h declares: the newest, but for the exceptions above.
-#define X(entry)                                                                                                    \
-    static_assert(std::is_same_v<decltype(&::entry), newest_##entry> || version_of(#entry) != kVersion, #entry);
+#define X(entry)                                                                                        \
+    static_assert(std::is_same_v<decltype(&::entry), newest_##entry> || version_of(#entry) != kVersion, \
+                  #entry);
 CUDART_DRIVER_ENTRIES(X)
 #undef X
 

@@ -22,8 +22,10 @@ bool sticky(cudaError_t e) {
         case cudaErrorInvalidAddressSpace:
         case cudaErrorInvalidPc:
         case cudaErrorLaunchFailure:
-        case cudaErrorECCUncorrectable: return true;
-        default: return false;
+        case cudaErrorECCUncorrectable:
+            return true;
+        default:
+            return false;
     }
 }
 
@@ -42,19 +44,26 @@ cudaError_t remember(cudaError_t error) {
 
 cudaError_t last_error(bool clear) {
     const cudaError_t e = last;
-    // A sticky error is reported again by whatever call comes next, so forgetting it here is not forgetting it.
+    // A sticky error is reported again by whatever call comes next, so forgetting it here is not forgetting
+    // it.
     if (clear && !sticky(e)) last = cudaSuccess;
     return e;
 }
 
-void forget_last_error() { last = cudaSuccess; }
+void forget_last_error() {
+    last = cudaSuccess;
+}
 
 }  // namespace cudart
 
 using namespace cudart;
 
-CUDART_EXPORT cudaError_t cudaGetLastError() { return last_error(true); }
-CUDART_EXPORT cudaError_t cudaPeekAtLastError() { return last_error(false); }
+CUDART_EXPORT cudaError_t cudaGetLastError() {
+    return last_error(true);
+}
+CUDART_EXPORT cudaError_t cudaPeekAtLastError() {
+    return last_error(false);
+}
 CUDART_EXPORT const char* cudaGetErrorName(cudaError_t error) {
     const auto* entry = find(error);
     return entry ? entry->name : "unrecognized error code";

@@ -9,7 +9,9 @@ namespace {
 
 using Nodes = const cudaGraphNode_t*;
 
-cudaError_t current_context(const Driver& cu, CUcontext* context) { return to_error(cu.cuCtxGetCurrent(context)); }
+cudaError_t current_context(const Driver& cu, CUcontext* context) {
+    return to_error(cu.cuCtxGetCurrent(context));
+}
 
 template <class In, class Out>
 cudaError_t kernel_parameters(const In& in, Out* out) {
@@ -40,7 +42,8 @@ CUDA_MEMSET_NODE_PARAMS memset_parameters(const cudaMemsetParams& in) {
 cudaError_t node_parameters(const Driver& cu, const cudaGraphNodeParams& in, CUgraphNodeParams* out) {
     std::memcpy(static_cast<void*>(out), &in, sizeof *out);
     switch (in.type) {
-        case cudaGraphNodeTypeKernel: return kernel_parameters(in.kernel, &out->kernel);
+        case cudaGraphNodeTypeKernel:
+            return kernel_parameters(in.kernel, &out->kernel);
         case cudaGraphNodeTypeMemcpy:
             out->memcpy = {};
             CUDART_TRY(current_context(cu, &out->memcpy.copyCtx));
@@ -50,7 +53,8 @@ cudaError_t node_parameters(const Driver& cu, const cudaGraphNodeParams& in, CUg
             static_assert(offsetof(CUDA_MEMSET_NODE_PARAMS_v2, ctx) >= sizeof(cudaMemsetParamsV2));
             return current_context(cu, &out->memset.ctx);
         }
-        default: return cudaSuccess;
+        default:
+            return cudaSuccess;
     }
 }
 
@@ -60,10 +64,11 @@ cudaError_t node_parameters(const Driver& cu, const cudaGraphNodeParams& in, CUg
 
 using namespace cudart;
 
-// --- any node -----------------------------------------------------------------------------------------------------------
+// --- any node
+// -----------------------------------------------------------------------------------------------------------
 CUDART_API(cudaGraphAddNode,
-           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, const cudaGraphEdgeData* edges, size_t count,
-            cudaGraphNodeParams* parameters),
+           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, const cudaGraphEdgeData* edges,
+            size_t count, cudaGraphNodeParams* parameters),
            (node, graph, dependencies, edges, count, parameters)) {
     if (!parameters) return cudaErrorInvalidValue;
     CUgraphNodeParams p;
@@ -76,13 +81,15 @@ CUDART_API(cudaGraphAddNode,
         parameters->conditional.phGraph_out = reinterpret_cast<cudaGraph_t*>(p.conditional.phGraph_out);
     return cudaSuccess;
 }
-CUDART_API(cudaGraphNodeSetParams, (cudaGraphNode_t node, cudaGraphNodeParams* parameters), (node, parameters)) {
+CUDART_API(cudaGraphNodeSetParams, (cudaGraphNode_t node, cudaGraphNodeParams* parameters),
+           (node, parameters)) {
     if (!parameters) return cudaErrorInvalidValue;
     CUgraphNodeParams p;
     CUDART_TRY(node_parameters(cu, *parameters, &p));
     return to_error(cu.cuGraphNodeSetParams(node, &p));
 }
-CUDART_API(cudaGraphExecNodeSetParams, (cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraphNodeParams* parameters),
+CUDART_API(cudaGraphExecNodeSetParams,
+           (cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraphNodeParams* parameters),
            (exec, node, parameters)) {
     if (!parameters) return cudaErrorInvalidValue;
     CUgraphNodeParams p;
@@ -90,7 +97,8 @@ CUDART_API(cudaGraphExecNodeSetParams, (cudaGraphExec_t exec, cudaGraphNode_t no
     return to_error(cu.cuGraphExecNodeSetParams(exec, node, &p));
 }
 
-// --- kernels ------------------------------------------------------------------------------------------------------------
+// --- kernels
+// ------------------------------------------------------------------------------------------------------------
 CUDART_API(cudaGraphAddKernelNode,
            (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
             const cudaKernelNodeParams* parameters),
@@ -100,7 +108,8 @@ CUDART_API(cudaGraphAddKernelNode,
     CUDART_TRY(kernel_parameters(*parameters, &p));
     return to_error(cu.cuGraphAddKernelNode(node, graph, dependencies, count, &p));
 }
-CUDART_API(cudaGraphKernelNodeGetParams, (cudaGraphNode_t node, cudaKernelNodeParams* parameters), (node, parameters)) {
+CUDART_API(cudaGraphKernelNodeGetParams, (cudaGraphNode_t node, cudaKernelNodeParams* parameters),
+           (node, parameters)) {
     if (!parameters) return cudaErrorInvalidValue;
     CUDA_KERNEL_NODE_PARAMS p{};
     CUDART_TRY(to_error(cu.cuGraphKernelNodeGetParams(node, &p)));
@@ -121,7 +130,8 @@ CUDART_API(cudaGraphKernelNodeSetParams, (cudaGraphNode_t node, const cudaKernel
     return to_error(cu.cuGraphKernelNodeSetParams(node, &p));
 }
 CUDART_API(cudaGraphExecKernelNodeSetParams,
-           (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* parameters), (exec, node, parameters)) {
+           (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* parameters),
+           (exec, node, parameters)) {
     if (!parameters) return cudaErrorInvalidValue;
     CUDA_KERNEL_NODE_PARAMS p;
     CUDART_TRY(kernel_parameters(*parameters, &p));
@@ -136,16 +146,18 @@ CUDART_FORWARD(cudaGraphKernelNodeSetAttribute, cuGraphKernelNodeSetAttribute,
                (cudaGraphNode_t node, cudaLaunchAttributeID attribute, const cudaLaunchAttributeValue* value),
                (node, attribute, value))
 
-// --- copies -------------------------------------------------------------------------------------------------------------
+// --- copies
+// -------------------------------------------------------------------------------------------------------------
 namespace {
 
-cudaError_t add_copy(const Driver& cu, cudaGraphNode_t* node, cudaGraph_t graph, Nodes dependencies, size_t count,
-                     const CUDA_MEMCPY3D& copy) {
+cudaError_t add_copy(const Driver& cu, cudaGraphNode_t* node, cudaGraph_t graph, Nodes dependencies,
+                     size_t count, const CUDA_MEMCPY3D& copy) {
     CUcontext context = nullptr;
     CUDART_TRY(current_context(cu, &context));
     return to_error(cu.cuGraphAddMemcpyNode(node, graph, dependencies, count, &copy, context));
 }
-cudaError_t set_exec_copy(const Driver& cu, cudaGraphExec_t exec, cudaGraphNode_t node, const CUDA_MEMCPY3D& copy) {
+cudaError_t set_exec_copy(const Driver& cu, cudaGraphExec_t exec, cudaGraphNode_t node,
+                          const CUDA_MEMCPY3D& copy) {
     CUcontext context = nullptr;
     CUDART_TRY(current_context(cu, &context));
     return to_error(cu.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context));
@@ -166,7 +178,8 @@ cudaError_t from_symbol(void* to, const void* symbol, size_t bytes, size_t offse
 }  // namespace
 
 CUDART_API(cudaGraphAddMemcpyNode,
-           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, const cudaMemcpy3DParms* p),
+           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
+            const cudaMemcpy3DParms* p),
            (node, graph, dependencies, count, p)) {
     if (!p) return cudaErrorInvalidValue;
     CUDA_MEMCPY3D c;
@@ -174,8 +187,8 @@ CUDART_API(cudaGraphAddMemcpyNode,
     return add_copy(cu, node, graph, dependencies, count, c);
 }
 CUDART_API(cudaGraphAddMemcpyNode1D,
-           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, void* to, const void* from,
-            size_t bytes, cudaMemcpyKind kind),
+           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, void* to,
+            const void* from, size_t bytes, cudaMemcpyKind kind),
            (node, graph, dependencies, count, to, from, bytes, kind)) {
     CUDA_MEMCPY3D c;
     CUDART_TRY(linear_copy(to, from, bytes, kind, &c));
@@ -190,8 +203,8 @@ CUDART_API(cudaGraphAddMemcpyNodeToSymbol,
     return add_copy(cu, node, graph, dependencies, count, c);
 }
 CUDART_API(cudaGraphAddMemcpyNodeFromSymbol,
-           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, void* to, const void* symbol,
-            size_t bytes, size_t offset, cudaMemcpyKind kind),
+           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, void* to,
+            const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
            (node, graph, dependencies, count, to, symbol, bytes, offset, kind)) {
     CUDA_MEMCPY3D c;
     CUDART_TRY(from_symbol(to, symbol, bytes, offset, kind, &c));
@@ -218,53 +231,58 @@ CUDART_API(cudaGraphMemcpyNodeSetParams1D,
     return to_error(cu.cuGraphMemcpyNodeSetParams(node, &c));
 }
 CUDART_API(cudaGraphMemcpyNodeSetParamsToSymbol,
-           (cudaGraphNode_t node, const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind),
+           (cudaGraphNode_t node, const void* symbol, const void* from, size_t bytes, size_t offset,
+            cudaMemcpyKind kind),
            (node, symbol, from, bytes, offset, kind)) {
     CUDA_MEMCPY3D c;
     CUDART_TRY(to_symbol(symbol, from, bytes, offset, kind, &c));
     return to_error(cu.cuGraphMemcpyNodeSetParams(node, &c));
 }
 CUDART_API(cudaGraphMemcpyNodeSetParamsFromSymbol,
-           (cudaGraphNode_t node, void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind),
+           (cudaGraphNode_t node, void* to, const void* symbol, size_t bytes, size_t offset,
+            cudaMemcpyKind kind),
            (node, to, symbol, bytes, offset, kind)) {
     CUDA_MEMCPY3D c;
     CUDART_TRY(from_symbol(to, symbol, bytes, offset, kind, &c));
     return to_error(cu.cuGraphMemcpyNodeSetParams(node, &c));
 }
-CUDART_API(cudaGraphExecMemcpyNodeSetParams, (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemcpy3DParms* p),
-           (exec, node, p)) {
+CUDART_API(cudaGraphExecMemcpyNodeSetParams,
+           (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemcpy3DParms* p), (exec, node, p)) {
     if (!p) return cudaErrorInvalidValue;
     CUDA_MEMCPY3D c;
     CUDART_TRY(driver_copy(*p, &c));
     return set_exec_copy(cu, exec, node, c);
 }
 CUDART_API(cudaGraphExecMemcpyNodeSetParams1D,
-           (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind),
+           (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* from, size_t bytes,
+            cudaMemcpyKind kind),
            (exec, node, to, from, bytes, kind)) {
     CUDA_MEMCPY3D c;
     CUDART_TRY(linear_copy(to, from, bytes, kind, &c));
     return set_exec_copy(cu, exec, node, c);
 }
 CUDART_API(cudaGraphExecMemcpyNodeSetParamsToSymbol,
-           (cudaGraphExec_t exec, cudaGraphNode_t node, const void* symbol, const void* from, size_t bytes, size_t offset,
-            cudaMemcpyKind kind),
+           (cudaGraphExec_t exec, cudaGraphNode_t node, const void* symbol, const void* from, size_t bytes,
+            size_t offset, cudaMemcpyKind kind),
            (exec, node, symbol, from, bytes, offset, kind)) {
     CUDA_MEMCPY3D c;
     CUDART_TRY(to_symbol(symbol, from, bytes, offset, kind, &c));
     return set_exec_copy(cu, exec, node, c);
 }
 CUDART_API(cudaGraphExecMemcpyNodeSetParamsFromSymbol,
-           (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* symbol, size_t bytes, size_t offset,
-            cudaMemcpyKind kind),
+           (cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* symbol, size_t bytes,
+            size_t offset, cudaMemcpyKind kind),
            (exec, node, to, symbol, bytes, offset, kind)) {
     CUDA_MEMCPY3D c;
     CUDART_TRY(from_symbol(to, symbol, bytes, offset, kind, &c));
     return set_exec_copy(cu, exec, node, c);
 }
 
-// --- memsets and host functions ---------------------------------------------------------------------------------------------
+// --- memsets and host functions
+// ---------------------------------------------------------------------------------------------
 CUDART_API(cudaGraphAddMemsetNode,
-           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, const cudaMemsetParams* p),
+           (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
+            const cudaMemsetParams* p),
            (node, graph, dependencies, count, p)) {
     if (!p) return cudaErrorInvalidValue;
     CUcontext context = nullptr;
@@ -272,64 +290,70 @@ CUDART_API(cudaGraphAddMemsetNode,
     const auto d = memset_parameters(*p);
     return to_error(cu.cuGraphAddMemsetNode(node, graph, dependencies, count, &d, context));
 }
-CUDART_API(cudaGraphExecMemsetNodeSetParams, (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemsetParams* p),
-           (exec, node, p)) {
+CUDART_API(cudaGraphExecMemsetNodeSetParams,
+           (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemsetParams* p), (exec, node, p)) {
     if (!p) return cudaErrorInvalidValue;
     CUcontext context = nullptr;
     CUDART_TRY(current_context(cu, &context));
     const auto d = memset_parameters(*p);
     return to_error(cu.cuGraphExecMemsetNodeSetParams(exec, node, &d, context));
 }
-CUDART_FORWARD(cudaGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams, (cudaGraphNode_t node, cudaMemsetParams* p),
-               (node, p))
-CUDART_FORWARD(cudaGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams, (cudaGraphNode_t node, const cudaMemsetParams* p),
-               (node, p))
+CUDART_FORWARD(cudaGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams,
+               (cudaGraphNode_t node, cudaMemsetParams* p), (node, p))
+CUDART_FORWARD(cudaGraphMemsetNodeSetParams, cuGraphMemsetNodeSetParams,
+               (cudaGraphNode_t node, const cudaMemsetParams* p), (node, p))
 CUDART_FORWARD(cudaGraphAddHostNode, cuGraphAddHostNode,
-               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, const cudaHostNodeParams* p),
+               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
+                const cudaHostNodeParams* p),
                (node, graph, dependencies, count, p))
-CUDART_FORWARD(cudaGraphHostNodeGetParams, cuGraphHostNodeGetParams, (cudaGraphNode_t node, cudaHostNodeParams* p),
-               (node, p))
-CUDART_FORWARD(cudaGraphHostNodeSetParams, cuGraphHostNodeSetParams, (cudaGraphNode_t node, const cudaHostNodeParams* p),
-               (node, p))
+CUDART_FORWARD(cudaGraphHostNodeGetParams, cuGraphHostNodeGetParams,
+               (cudaGraphNode_t node, cudaHostNodeParams* p), (node, p))
+CUDART_FORWARD(cudaGraphHostNodeSetParams, cuGraphHostNodeSetParams,
+               (cudaGraphNode_t node, const cudaHostNodeParams* p), (node, p))
 CUDART_FORWARD(cudaGraphExecHostNodeSetParams, cuGraphExecHostNodeSetParams,
                (cudaGraphExec_t exec, cudaGraphNode_t node, const cudaHostNodeParams* p), (exec, node, p))
 
-// --- the rest -----------------------------------------------------------------------------------------------------------
+// --- the rest
+// -----------------------------------------------------------------------------------------------------------
 CUDART_FORWARD(cudaGraphAddChildGraphNode, cuGraphAddChildGraphNode,
-               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, cudaGraph_t child),
+               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
+                cudaGraph_t child),
                (node, graph, dependencies, count, child))
-CUDART_FORWARD(cudaGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, (cudaGraphNode_t node, cudaGraph_t* graph),
-               (node, graph))
+CUDART_FORWARD(cudaGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph,
+               (cudaGraphNode_t node, cudaGraph_t* graph), (node, graph))
 CUDART_FORWARD(cudaGraphExecChildGraphNodeSetParams, cuGraphExecChildGraphNodeSetParams,
                (cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child), (exec, node, child))
 CUDART_FORWARD(cudaGraphAddEmptyNode, cuGraphAddEmptyNode,
                (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count),
                (node, graph, dependencies, count))
 CUDART_FORWARD(cudaGraphAddEventRecordNode, cuGraphAddEventRecordNode,
-               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, cudaEvent_t event),
+               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
+                cudaEvent_t event),
                (node, graph, dependencies, count, event))
-CUDART_FORWARD(cudaGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent, (cudaGraphNode_t node, cudaEvent_t* event),
-               (node, event))
-CUDART_FORWARD(cudaGraphEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event),
-               (node, event))
+CUDART_FORWARD(cudaGraphEventRecordNodeGetEvent, cuGraphEventRecordNodeGetEvent,
+               (cudaGraphNode_t node, cudaEvent_t* event), (node, event))
+CUDART_FORWARD(cudaGraphEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent,
+               (cudaGraphNode_t node, cudaEvent_t event), (node, event))
 CUDART_FORWARD(cudaGraphExecEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent,
                (cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event), (exec, node, event))
 CUDART_FORWARD(cudaGraphAddEventWaitNode, cuGraphAddEventWaitNode,
-               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, cudaEvent_t event),
+               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
+                cudaEvent_t event),
                (node, graph, dependencies, count, event))
-CUDART_FORWARD(cudaGraphEventWaitNodeGetEvent, cuGraphEventWaitNodeGetEvent, (cudaGraphNode_t node, cudaEvent_t* event),
-               (node, event))
-CUDART_FORWARD(cudaGraphEventWaitNodeSetEvent, cuGraphEventWaitNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event),
-               (node, event))
+CUDART_FORWARD(cudaGraphEventWaitNodeGetEvent, cuGraphEventWaitNodeGetEvent,
+               (cudaGraphNode_t node, cudaEvent_t* event), (node, event))
+CUDART_FORWARD(cudaGraphEventWaitNodeSetEvent, cuGraphEventWaitNodeSetEvent,
+               (cudaGraphNode_t node, cudaEvent_t event), (node, event))
 CUDART_FORWARD(cudaGraphExecEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent,
                (cudaGraphExec_t exec, cudaGraphNode_t node, cudaEvent_t event), (exec, node, event))
 CUDART_FORWARD(cudaGraphAddMemAllocNode, cuGraphAddMemAllocNode,
-               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, cudaMemAllocNodeParams* p),
+               (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count,
+                cudaMemAllocNodeParams* p),
                (node, graph, dependencies, count, p))
 CUDART_FORWARD(cudaGraphMemAllocNodeGetParams, cuGraphMemAllocNodeGetParams,
                (cudaGraphNode_t node, cudaMemAllocNodeParams* p), (node, p))
 CUDART_FORWARD(cudaGraphAddMemFreeNode, cuGraphAddMemFreeNode,
                (cudaGraphNode_t * node, cudaGraph_t graph, Nodes dependencies, size_t count, void* address),
                (node, graph, dependencies, count, address))
-CUDART_FORWARD(cudaGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams, (cudaGraphNode_t node, void* address),
-               (node, address))
+CUDART_FORWARD(cudaGraphMemFreeNodeGetParams, cuGraphMemFreeNodeGetParams,
+               (cudaGraphNode_t node, void* address), (node, address))

@@ -26,15 +26,18 @@ cudaError_t check_configuration(const Driver& cu, dim3 grid, dim3 block) {
         if (cu.cuCtxGetDevice(&device) != CUDA_SUCCESS) return l;
         cu.cuDeviceGetAttribute(&l.block_threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
         for (int i = 0; i < 3; ++i) {
-            cu.cuDeviceGetAttribute(&l.block[i], static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i),
+            cu.cuDeviceGetAttribute(&l.block[i],
+                                    static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i),
                                     device);
-            cu.cuDeviceGetAttribute(&l.grid[i], static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i),
-                                    device);
+            cu.cuDeviceGetAttribute(
+                &l.grid[i], static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i), device);
         }
         return l;
     };
     static const Limits limits = limits_of();
-    const auto within = [](unsigned value, int limit) { return value >= 1 && value <= static_cast<unsigned>(limit); };
+    const auto within = [](unsigned value, int limit) {
+        return value >= 1 && value <= static_cast<unsigned>(limit);
+    };
     const bool fine = within(grid.x, limits.grid[0]) && within(grid.y, limits.grid[1]) &&
                       within(grid.z, limits.grid[2]) && within(block.x, limits.block[0]) &&
                       within(block.y, limits.block[1]) && within(block.z, limits.block[2]) &&
@@ -43,15 +46,15 @@ cudaError_t check_configuration(const Driver& cu, dim3 grid, dim3 block) {
     return fine ? cudaSuccess : cudaErrorInvalidConfiguration;
 }
 
-cudaError_t launch(const Driver& cu, CUkernel kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
-                   cudaStream_t stream, bool cooperative = false) {
+cudaError_t launch(const Driver& cu, CUkernel kernel, dim3 grid, dim3 block, void** arguments,
+                   size_t shared_bytes, cudaStream_t stream, bool cooperative = false) {
     CUDART_TRY(check_configuration(cu, grid, block));
     const auto function = reinterpret_cast<CUfunction>(kernel);
     const auto bytes = static_cast<unsigned>(shared_bytes);
-    return to_error(cooperative ? cu.cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y,
-                                                               block.z, bytes, stream, arguments)
-                                : cu.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes,
-                                                    stream, arguments, nullptr));
+    return to_error(cooperative ? cu.cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x,
+                                                               block.y, block.z, bytes, stream, arguments)
+                                : cu.cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y,
+                                                    block.z, bytes, stream, arguments, nullptr));
 }
 
 CUlaunchConfig driver_config(const cudaLaunchConfig_t& c) {
@@ -72,13 +75,16 @@ CUlaunchConfig driver_config(const cudaLaunchConfig_t& c) {
 
 using namespace cudart;
 
-// --- what nvcc's code calls ---------------------------------------------------------------------------------------------
-CUDART_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, CUstream_st* stream) {
+// --- what nvcc's code calls
+// ---------------------------------------------------------------------------------------------
+CUDART_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
+                                                   CUstream_st* stream) {
     pushed.push_back({grid, block, shared_bytes, stream});
     return cudaSuccess;
 }
 
-CUDART_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes, void* stream) {
+CUDART_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes,
+                                                     void* stream) {
     if (pushed.empty()) return remember(cudaErrorMissingConfiguration);
     const Configuration c = pushed.back();
     pushed.pop_back();
@@ -104,15 +110,18 @@ CUDART_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub
 }
 
 CUDART_TWIN(__cudaLaunchKernel, _ptsz,
-            (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream),
+            (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+             cudaStream_t stream),
             (kernel, grid, block, arguments, shared_bytes, stream)) {
     if (!kernel) return failed_look_up;
     return launch(cu, reinterpret_cast<CUkernel>(kernel), grid, block, arguments, shared_bytes, stream);
 }
 
-// --- launches by address ------------------------------------------------------------------------------------------------
+// --- launches by address
+// ------------------------------------------------------------------------------------------------
 CUDART_TWIN(cudaLaunchKernel, _ptsz,
-            (const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream),
+            (const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+             cudaStream_t stream),
             (stub, grid, block, arguments, shared_bytes, stream)) {
     CUkernel kernel = nullptr;
     CUDART_TRY(find_kernel(stub, &kernel));
@@ -120,14 +129,16 @@ CUDART_TWIN(cudaLaunchKernel, _ptsz,
 }
 
 CUDART_TWIN(cudaLaunchCooperativeKernel, _ptsz,
-            (const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream),
+            (const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+             cudaStream_t stream),
             (stub, grid, block, arguments, shared_bytes, stream)) {
     CUkernel kernel = nullptr;
     CUDART_TRY(find_kernel(stub, &kernel));
     return launch(cu, kernel, grid, block, arguments, shared_bytes, stream, true);
 }
 
-CUDART_TWIN(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const void* stub, void** arguments),
+CUDART_TWIN(cudaLaunchKernelExC, _ptsz,
+            (const cudaLaunchConfig_t* config, const void* stub, void** arguments),
             (config, stub, arguments)) {
     if (!config) return cudaErrorInvalidValue;
     CUkernel kernel = nullptr;
@@ -137,10 +148,11 @@ CUDART_TWIN(cudaLaunchKernelExC, _ptsz, (const cudaLaunchConfig_t* config, const
     return to_error(cu.cuLaunchKernelEx(&c, reinterpret_cast<CUfunction>(kernel), arguments, nullptr));
 }
 
-CUDART_FORWARD_TWIN(cudaLaunchHostFunc, _ptsz, cuLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t function, void* data),
-                    (stream, function, data))
+CUDART_FORWARD_TWIN(cudaLaunchHostFunc, _ptsz, cuLaunchHostFunc,
+                    (cudaStream_t stream, cudaHostFn_t function, void* data), (stream, function, data))
 
-// --- functions ----------------------------------------------------------------------------------------------------------
+// --- functions
+// ----------------------------------------------------------------------------------------------------------
 CUDART_API(cudaGetKernel, (cudaKernel_t * kernel, const void* stub), (kernel, stub)) {
     (void)cu;
     if (!kernel) return cudaErrorInvalidValue;
@@ -200,7 +212,8 @@ CUDART_API(cudaFuncGetAttributes, (cudaFuncAttributes * attributes, const void* 
     return cudaSuccess;
 }
 
-CUDART_API(cudaFuncSetAttribute, (const void* stub, cudaFuncAttribute attribute, int value), (stub, attribute, value)) {
+CUDART_API(cudaFuncSetAttribute, (const void* stub, cudaFuncAttribute attribute, int value),
+           (stub, attribute, value)) {
     CUfunction function = nullptr;
     CUDART_TRY(find_function(stub, &function));
     return to_error(cu.cuFuncSetAttribute(function, static_cast<CUfunction_attribute>(attribute), value));
@@ -212,8 +225,10 @@ CUDART_API(cudaFuncSetCacheConfig, (const void* stub, cudaFuncCache config), (st
     return to_error(cu.cuFuncSetCacheConfig(function, static_cast<CUfunc_cache>(config)));
 }
 
-// --- occupancy ----------------------------------------------------------------------------------------------------------
-CUDART_API(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int* blocks, const void* stub, int threads, size_t shared_bytes),
+// --- occupancy
+// ----------------------------------------------------------------------------------------------------------
+CUDART_API(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+           (int* blocks, const void* stub, int threads, size_t shared_bytes),
            (blocks, stub, threads, shared_bytes)) {
     CUfunction function = nullptr;
     CUDART_TRY(find_function(stub, &function));
@@ -225,19 +240,19 @@ CUDART_API(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
            (blocks, stub, threads, shared_bytes, flags)) {
     CUfunction function = nullptr;
     CUDART_TRY(find_function(stub, &function));
-    return to_error(
-        cu.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared_bytes, flags));
+    return to_error(cu.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads,
+                                                                            shared_bytes, flags));
 }
 
-CUDART_API(cudaOccupancyAvailableDynamicSMemPerBlock, (size_t * bytes, const void* stub, int blocks, int threads),
-           (bytes, stub, blocks, threads)) {
+CUDART_API(cudaOccupancyAvailableDynamicSMemPerBlock,
+           (size_t * bytes, const void* stub, int blocks, int threads), (bytes, stub, blocks, threads)) {
     CUfunction function = nullptr;
     CUDART_TRY(find_function(stub, &function));
     return to_error(cu.cuOccupancyAvailableDynamicSMemPerBlock(bytes, function, blocks, threads));
 }
 
-CUDART_API(cudaOccupancyMaxPotentialClusterSize, (int* size, const void* stub, const cudaLaunchConfig_t* config),
-           (size, stub, config)) {
+CUDART_API(cudaOccupancyMaxPotentialClusterSize,
+           (int* size, const void* stub, const cudaLaunchConfig_t* config), (size, stub, config)) {
     if (!config) return cudaErrorInvalidValue;
     CUfunction function = nullptr;
     CUDART_TRY(find_function(stub, &function));
@@ -245,8 +260,8 @@ CUDART_API(cudaOccupancyMaxPotentialClusterSize, (int* size, const void* stub, c
     return to_error(cu.cuOccupancyMaxPotentialClusterSize(size, function, &c));
 }
 
-CUDART_API(cudaOccupancyMaxActiveClusters, (int* clusters, const void* stub, const cudaLaunchConfig_t* config),
-           (clusters, stub, config)) {
+CUDART_API(cudaOccupancyMaxActiveClusters,
+           (int* clusters, const void* stub, const cudaLaunchConfig_t* config), (clusters, stub, config)) {
     if (!config) return cudaErrorInvalidValue;
     CUfunction function = nullptr;
     CUDART_TRY(find_function(stub, &function));

@@ -68,41 +68,49 @@ CUDART_API(cudaFreeHost, (void* address), (address)) {
 CUDART_FORWARD(cudaHostRegister, cuMemHostRegister, (void* address, size_t bytes, unsigned flags),
                (address, bytes, flags))
 CUDART_FORWARD(cudaHostUnregister, cuMemHostUnregister, (void* address), (address))
-CUDART_FORWARD(cudaHostGetDevicePointer, cuMemHostGetDevicePointer, (void** device, void* host, unsigned flags),
-               (device, host, flags))
+CUDART_FORWARD(cudaHostGetDevicePointer, cuMemHostGetDevicePointer,
+               (void** device, void* host, unsigned flags), (device, host, flags))
 CUDART_FORWARD(cudaHostGetFlags, cuMemHostGetFlags, (unsigned* flags, void* host), (flags, host))
-CUDART_FORWARD(cudaMemGetInfo, cuMemGetInfo, (size_t * free_bytes, size_t* total_bytes), (free_bytes, total_bytes))
+CUDART_FORWARD(cudaMemGetInfo, cuMemGetInfo, (size_t * free_bytes, size_t* total_bytes),
+               (free_bytes, total_bytes))
 
-// --- managed memory ---------------------------------------------------------------------------------------------------
+// --- managed memory
+// ---------------------------------------------------------------------------------------------------
 CUDART_FORWARD_TWIN(cudaMemPrefetchAsync, _ptsz, cuMemPrefetchAsync,
-                    (const void* address, size_t bytes, cudaMemLocation location, unsigned flags, cudaStream_t stream),
+                    (const void* address, size_t bytes, cudaMemLocation location, unsigned flags,
+                     cudaStream_t stream),
                     (address, bytes, location, flags, stream))
 CUDART_FORWARD(cudaMemAdvise, cuMemAdvise,
                (const void* address, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location),
                (address, bytes, advice, location))
 CUDART_FORWARD(cudaMemRangeGetAttribute, cuMemRangeGetAttribute,
-               (void* data, size_t data_bytes, cudaMemRangeAttribute attribute, const void* address, size_t bytes),
+               (void* data, size_t data_bytes, cudaMemRangeAttribute attribute, const void* address,
+                size_t bytes),
                (data, data_bytes, attribute, address, bytes))
 CUDART_FORWARD(cudaMemRangeGetAttributes, cuMemRangeGetAttributes,
-               (void** data, size_t* sizes, cudaMemRangeAttribute* attributes, size_t count, const void* address,
-                size_t bytes),
+               (void** data, size_t* sizes, cudaMemRangeAttribute* attributes, size_t count,
+                const void* address, size_t bytes),
                (data, sizes, attributes, count, address, bytes))
 CUDART_FORWARD_TWIN(cudaMemPrefetchBatchAsync, _ptsz, cuMemPrefetchBatchAsync,
-                    (void** addresses, size_t* sizes, size_t count, cudaMemLocation* locations, size_t* indices,
-                     size_t location_count, unsigned long long flags, cudaStream_t stream),
+                    (void** addresses, size_t* sizes, size_t count, cudaMemLocation* locations,
+                     size_t* indices, size_t location_count, unsigned long long flags, cudaStream_t stream),
                     (addresses, sizes, count, locations, indices, location_count, flags, stream))
 CUDART_FORWARD_TWIN(cudaMemDiscardBatchAsync, _ptsz, cuMemDiscardBatchAsync,
-                    (void** addresses, size_t* sizes, size_t count, unsigned long long flags, cudaStream_t stream),
+                    (void** addresses, size_t* sizes, size_t count, unsigned long long flags,
+                     cudaStream_t stream),
                     (addresses, sizes, count, flags, stream))
 CUDART_FORWARD_TWIN(cudaMemDiscardAndPrefetchBatchAsync, _ptsz, cuMemDiscardAndPrefetchBatchAsync,
-                    (void** addresses, size_t* sizes, size_t count, cudaMemLocation* locations, size_t* indices,
-                     size_t location_count, unsigned long long flags, cudaStream_t stream),
+                    (void** addresses, size_t* sizes, size_t count, cudaMemLocation* locations,
+                     size_t* indices, size_t location_count, unsigned long long flags, cudaStream_t stream),
                     (addresses, sizes, count, locations, indices, location_count, flags, stream))
 CUDART_FORWARD_TWIN(cudaStreamAttachMemAsync, _ptsz, cuStreamAttachMemAsync,
-                    (cudaStream_t stream, void* address, size_t bytes, unsigned flags), (stream, address, bytes, flags))
+                    (cudaStream_t stream, void* address, size_t bytes, unsigned flags),
+                    (stream, address, bytes, flags))
 
-// --- stream-ordered allocation and pools --------------------------------------------------------------------------------
-CUDART_TWIN(cudaMallocAsync, _ptsz, (void** address, size_t bytes, cudaStream_t stream), (address, bytes, stream)) {
+// --- stream-ordered allocation and pools
+// --------------------------------------------------------------------------------
+CUDART_TWIN(cudaMallocAsync, _ptsz, (void** address, size_t bytes, cudaStream_t stream),
+            (address, bytes, stream)) {
     if (!address) return cudaErrorInvalidValue;
     if (bytes == 0) {
         *address = nullptr;
@@ -117,39 +125,46 @@ CUDART_FORWARD_TWIN(cudaMallocFromPoolAsync, _ptsz, cuMemAllocFromPoolAsync,
                     (void** address, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
                     (address, bytes, pool, stream))
 CUDART_FORWARD(cudaMemPoolTrimTo, cuMemPoolTrimTo, (cudaMemPool_t pool, size_t bytes), (pool, bytes))
-CUDART_FORWARD(cudaMemPoolSetAttribute, cuMemPoolSetAttribute, (cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value),
-               (pool, attribute, value))
-CUDART_FORWARD(cudaMemPoolGetAttribute, cuMemPoolGetAttribute, (cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value),
-               (pool, attribute, value))
-CUDART_FORWARD(cudaMemPoolSetAccess, cuMemPoolSetAccess, (cudaMemPool_t pool, const cudaMemAccessDesc* list, size_t count),
-               (pool, list, count))
+CUDART_FORWARD(cudaMemPoolSetAttribute, cuMemPoolSetAttribute,
+               (cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value), (pool, attribute, value))
+CUDART_FORWARD(cudaMemPoolGetAttribute, cuMemPoolGetAttribute,
+               (cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value), (pool, attribute, value))
+CUDART_FORWARD(cudaMemPoolSetAccess, cuMemPoolSetAccess,
+               (cudaMemPool_t pool, const cudaMemAccessDesc* list, size_t count), (pool, list, count))
 CUDART_FORWARD(cudaMemPoolGetAccess, cuMemPoolGetAccess,
-               (cudaMemAccessFlags * flags, cudaMemPool_t pool, cudaMemLocation* location), (flags, pool, location))
+               (cudaMemAccessFlags * flags, cudaMemPool_t pool, cudaMemLocation* location),
+               (flags, pool, location))
 CUDART_FORWARD(cudaMemPoolCreate, cuMemPoolCreate, (cudaMemPool_t * pool, const cudaMemPoolProps* properties),
                (pool, properties))
 CUDART_FORWARD(cudaMemPoolDestroy, cuMemPoolDestroy, (cudaMemPool_t pool), (pool))
 CUDART_FORWARD(cudaMemGetDefaultMemPool, cuMemGetDefaultMemPool,
-               (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type), (pool, location, type))
+               (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type),
+               (pool, location, type))
 CUDART_FORWARD(cudaMemGetMemPool, cuMemGetMemPool,
-               (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type), (pool, location, type))
+               (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type),
+               (pool, location, type))
 CUDART_FORWARD(cudaMemSetMemPool, cuMemSetMemPool,
-               (cudaMemLocation * location, cudaMemAllocationType type, cudaMemPool_t pool), (location, type, pool))
+               (cudaMemLocation * location, cudaMemAllocationType type, cudaMemPool_t pool),
+               (location, type, pool))
 CUDART_FORWARD(cudaMemPoolExportToShareableHandle, cuMemPoolExportToShareableHandle,
                (void* handle, cudaMemPool_t pool, cudaMemAllocationHandleType type, unsigned flags),
                (handle, pool, type, flags))
 CUDART_FORWARD(cudaMemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle,
                (cudaMemPool_t * pool, void* handle, cudaMemAllocationHandleType type, unsigned flags),
                (pool, handle, type, flags))
-CUDART_FORWARD(cudaMemPoolExportPointer, cuMemPoolExportPointer, (cudaMemPoolPtrExportData * data, void* address),
-               (data, address))
+CUDART_FORWARD(cudaMemPoolExportPointer, cuMemPoolExportPointer,
+               (cudaMemPoolPtrExportData * data, void* address), (data, address))
 CUDART_FORWARD(cudaMemPoolImportPointer, cuMemPoolImportPointer,
                (void** address, cudaMemPool_t pool, cudaMemPoolPtrExportData* data), (address, pool, data))
-CUDART_FORWARD(cudaDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, (cudaMemPool_t * pool, int device), (pool, device))
+CUDART_FORWARD(cudaDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, (cudaMemPool_t * pool, int device),
+               (pool, device))
 CUDART_FORWARD(cudaDeviceSetMemPool, cuDeviceSetMemPool, (int device, cudaMemPool_t pool), (device, pool))
 CUDART_FORWARD(cudaDeviceGetMemPool, cuDeviceGetMemPool, (cudaMemPool_t * pool, int device), (pool, device))
 
-// --- pointers and IPC ---------------------------------------------------------------------------------------------------
-CUDART_API(cudaPointerGetAttributes, (cudaPointerAttributes * attributes, const void* pointer), (attributes, pointer)) {
+// --- pointers and IPC
+// ---------------------------------------------------------------------------------------------------
+CUDART_API(cudaPointerGetAttributes, (cudaPointerAttributes * attributes, const void* pointer),
+           (attributes, pointer)) {
     if (!attributes) return cudaErrorInvalidValue;
     CUmemorytype type{};
     unsigned managed = 0;
@@ -170,20 +185,21 @@ CUDART_API(cudaPointerGetAttributes, (cudaPointerAttributes * attributes, const 
         attributes->hostPointer = const_cast<void*>(pointer);
         return cudaSuccess;
     }
-    attributes->type = managed                          ? cudaMemoryTypeManaged
-                       : type == CU_MEMORYTYPE_HOST     ? cudaMemoryTypeHost
-                                                        : cudaMemoryTypeDevice;
+    attributes->type = managed                      ? cudaMemoryTypeManaged
+                       : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
+                                                    : cudaMemoryTypeDevice;
     attributes->device = device;
     attributes->devicePointer = reinterpret_cast<void*>(static_cast<std::uintptr_t>(device_pointer));
     attributes->hostPointer = host_pointer;
     return cudaSuccess;
 }
 
-CUDART_FORWARD(cudaIpcGetMemHandle, cuIpcGetMemHandle, (cudaIpcMemHandle_t * handle, void* address), (handle, address))
-CUDART_FORWARD(cudaIpcOpenMemHandle, cuIpcOpenMemHandle, (void** address, cudaIpcMemHandle_t handle, unsigned flags),
-               (address, handle, flags))
+CUDART_FORWARD(cudaIpcGetMemHandle, cuIpcGetMemHandle, (cudaIpcMemHandle_t * handle, void* address),
+               (handle, address))
+CUDART_FORWARD(cudaIpcOpenMemHandle, cuIpcOpenMemHandle,
+               (void** address, cudaIpcMemHandle_t handle, unsigned flags), (address, handle, flags))
 CUDART_FORWARD(cudaIpcCloseMemHandle, cuIpcCloseMemHandle, (void* address), (address))
 CUDART_FORWARD(cudaIpcGetEventHandle, cuIpcGetEventHandle, (cudaIpcEventHandle_t * handle, cudaEvent_t event),
                (handle, event))
-CUDART_FORWARD(cudaIpcOpenEventHandle, cuIpcOpenEventHandle, (cudaEvent_t * event, cudaIpcEventHandle_t handle),
-               (event, handle))
+CUDART_FORWARD(cudaIpcOpenEventHandle, cuIpcOpenEventHandle,
+               (cudaEvent_t * event, cudaIpcEventHandle_t handle), (event, handle))

@@ -69,8 +69,12 @@ cudaError_t load(Image& image) {
     return cudaSuccess;
 }
 
-void** handle_of(Image* image) { return reinterpret_cast<void**>(image); }
-Image* image_of(void** handle) { return reinterpret_cast<Image*>(handle); }
+void** handle_of(Image* image) {
+    return reinterpret_cast<void**>(image);
+}
+Image* image_of(void** handle) {
+    return reinterpret_cast<Image*>(handle);
+}
 
 }  // namespace
 
@@ -94,7 +98,8 @@ cudaError_t find_kernel(const void* stub, CUkernel* kernel) {
     if (!k.handle) {
         CUDART_TRY(load(*k.image));
         const CUresult r = driver().cuLibraryGetKernel(&k.handle, k.image->library, k.name.c_str());
-        if (r != CUDA_SUCCESS) return r == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : to_error(r);
+        if (r != CUDA_SUCCESS)
+            return r == CUDA_ERROR_NOT_FOUND ? cudaErrorInvalidDeviceFunction : to_error(r);
     }
     *kernel = k.handle;
     return cudaSuccess;
@@ -152,21 +157,22 @@ CUDART_EXPORT void __cudaUnregisterFatBinary(void** handle) {
     all.images.erase(found);
 }
 
-CUDART_EXPORT void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int, uint3*, uint3*,
-                                          dim3*, dim3*, int*) {
+CUDART_EXPORT void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* name, int,
+                                          uint3*, uint3*, dim3*, dim3*, int*) {
     auto& all = registry();
     std::lock_guard lock(all.mutex);
     all.kernels[stub] = {image_of(handle), name, nullptr};
 }
 
-CUDART_EXPORT void __cudaRegisterVar(void** handle, char* variable, char*, const char* name, int, size_t, int, int) {
+CUDART_EXPORT void __cudaRegisterVar(void** handle, char* variable, char*, const char* name, int, size_t, int,
+                                     int) {
     auto& all = registry();
     std::lock_guard lock(all.mutex);
     all.symbols[variable] = {image_of(handle), {name, nullptr, false}};
 }
 
-CUDART_EXPORT void __cudaRegisterManagedVar(void** handle, void** pointer, char*, const char* name, int, size_t, int,
-                                            int) {
+CUDART_EXPORT void __cudaRegisterManagedVar(void** handle, void** pointer, char*, const char* name, int,
+                                            size_t, int, int) {
     auto& all = registry();
     std::lock_guard lock(all.mutex);
     all.symbols[pointer] = {image_of(handle), {name, pointer, true}};

@@ -1,4 +1,5 @@
-// What nvcc's constructors register: fat binaries, and the host addresses that stand for kernels and variables.
+// What nvcc's constructors register: fat binaries, and the host addresses that stand for kernels and
+// variables.
 #pragma once
 
 #include "api.h"

@@ -14,6 +14,6 @@ struct Digits {
     Images train, test;
 };
 
-// Reads digits.csv.gz; exits with status 2 and one line when it is missing or broken. An empty path searches beside
-// the program and in the source tree.
+// Reads digits.csv.gz; exits with status 2 and one line when it is missing or broken. An empty path searches
+// beside the program and in the source tree.
 Digits load_digits(const std::string& path);

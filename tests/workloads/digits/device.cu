@@ -1,6 +1,6 @@
-#include "device.h"
-
 #include <cstdlib>
+
+#include "device.h"
 
 void check(cudaError_t status, const char* what) {
     if (status == cudaSuccess) return;
@@ -10,7 +10,9 @@ void check(cudaError_t status, const char* what) {
     std::_Exit(3);
 }
 
-Buffer::~Buffer() { Device::get().release(*this); }
+Buffer::~Buffer() {
+    Device::get().release(*this);
+}
 
 Device& Device::get() {
     static Device device;
@@ -47,8 +49,9 @@ Tensor Device::allocate(std::size_t elements, bool persistent) {
     }
     const int id = next_id_++;
     if (log_)
-        std::fprintf(log_, "{\"event\":\"alloc\",\"buffer\":%d,\"bytes\":%zu,\"persistent\":%s,\"address\":%llu}\n", id,
-                     bytes, persistent ? "true" : "false",
+        std::fprintf(log_,
+                     "{\"event\":\"alloc\",\"buffer\":%d,\"bytes\":%zu,\"persistent\":%s,\"address\":%llu}\n",
+                     id, bytes, persistent ? "true" : "false",
                      static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(data)));
     return std::make_shared<Buffer>(id, bytes, data);
 }
@@ -61,8 +64,8 @@ void Device::release(Buffer& buffer) {
 void Device::log_op(const char* name, const char* kind, std::initializer_list<Tensor> reads,
                     std::initializer_list<Tensor> writes, bool on_copy_stream) {
     if (!log_) return;
-    std::fprintf(log_, "{\"event\":\"op\",\"name\":\"%s\",\"kind\":\"%s\",\"stream\":%d,\"reads\":[", name, kind,
-                 on_copy_stream ? 1 : 0);
+    std::fprintf(log_, "{\"event\":\"op\",\"name\":\"%s\",\"kind\":\"%s\",\"stream\":%d,\"reads\":[", name,
+                 kind, on_copy_stream ? 1 : 0);
     const char* comma = "";
     for (const auto& t : reads) std::fprintf(log_, "%s%d", comma, t->id), comma = ",";
     std::fprintf(log_, "],\"writes\":[");

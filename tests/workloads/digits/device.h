@@ -1,5 +1,5 @@
-// Device memory the way an eager framework handles it: every tensor is a cudaMalloc of its own, released as soon as
-// the last reference to it goes. Also the checked launch and the independent log of what happened.
+// Device memory the way an eager framework handles it: every tensor is a cudaMalloc of its own, released as
+// soon as the last reference to it goes. Also the checked launch and the independent log of what happened.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,8 +24,12 @@ struct Buffer {
 };
 using Tensor = std::shared_ptr<Buffer>;
 
-inline float* f32(const Tensor& t) { return static_cast<float*>(t->data); }
-inline int* i32(const Tensor& t) { return static_cast<int*>(t->data); }
+inline float* f32(const Tensor& t) {
+    return static_cast<float*>(t->data);
+}
+inline int* i32(const Tensor& t) {
+    return static_cast<int*>(t->data);
+}
 
 class Device {
   public:
@@ -48,12 +52,15 @@ class Device {
     int next_id_ = 0;
 };
 
-inline Tensor make(std::size_t elements) { return Device::get().allocate(elements); }
+inline Tensor make(std::size_t elements) {
+    return Device::get().allocate(elements);
+}
 
-// Launches on the compute stream. Tensors read and written are named for the log; the kernel takes raw arguments.
+// Launches on the compute stream. Tensors read and written are named for the log; the kernel takes raw
+// arguments.
 template <class... P, class... A>
-void launch(const char* name, void (*kernel)(P...), dim3 grid, dim3 block, std::initializer_list<Tensor> reads,
-            std::initializer_list<Tensor> writes, A... arguments) {
+void launch(const char* name, void (*kernel)(P...), dim3 grid, dim3 block,
+            std::initializer_list<Tensor> reads, std::initializer_list<Tensor> writes, A... arguments) {
     auto& device = Device::get();
     kernel<<<grid, block, 0, device.compute>>>(static_cast<P>(arguments)...);
     check(cudaGetLastError(), name);

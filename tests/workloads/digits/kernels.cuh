@@ -1,5 +1,6 @@
-// The kernels of the digits network. Images are [n][channel][8][8] floats; a "plane" is one 8x8 image of one channel,
-// 16 float4. All sums run in a fixed order (no atomics), so results are the same bit for bit in every run.
+// The kernels of the digits network. Images are [n][channel][8][8] floats; a "plane" is one 8x8 image of one
+// channel, 16 float4. All sums run in a fixed order (no atomics), so results are the same bit for bit in
+// every run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,10 +9,15 @@ namespace kernels {
 
 constexpr unsigned kReduceThreads = 128;  // block size of the kernels that sum over images
 
-__device__ inline float& at(float4& v, int i) { return (&v.x)[i]; }
-__device__ inline float at(const float4& v, int i) { return (&v.x)[i]; }
+__device__ inline float& at(float4& v, int i) {
+    return (&v.x)[i];
+}
+__device__ inline float at(const float4& v, int i) {
+    return (&v.x)[i];
+}
 
-// --- elementwise, four float4 per thread -----------------------------------------------------------------------------
+// --- elementwise, four float4 per thread
+// -----------------------------------------------------------------------------
 struct Relu {
     __device__ float operator()(float x, float) const { return fmaxf(x, 0.0f); }
     static constexpr bool two = false;
@@ -44,7 +50,8 @@ __global__ void map1(const float* a, const float* b, float* out, unsigned count)
     if (i < count) out[i] = F()(a[i], F::two ? b[i] : 0.0f);
 }
 
-// y = scale[c] * x + shift[c], weights [channel][scale, shift]; a quarter plane per thread. Backward: the gradient.
+// y = scale[c] * x + shift[c], weights [channel][scale, shift]; a quarter plane per thread. Backward: the
+// gradient.
 template <bool Backward>
 __global__ void affine(const float4* x, const float* w, float4* y, unsigned quarters, unsigned channels) {
     const unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -58,8 +65,9 @@ __global__ void affine(const float4* x, const float* w, float4* y, unsigned quar
     }
 }
 
-// --- sums over images -------------------------------------------------------------------------------------------------
-// Adds up K values of each of the block's kReduceThreads threads in a fixed order and stores them.
+// --- sums over images
+// ------------------------------------------------------------------------------------------------- Adds up K
+// values of each of the block's kReduceThreads threads in a fixed order and stores them.
 template <int K>
 __device__ void store_block_sums(const float (&mine)[K], float* out) {
     constexpr unsigned segments = 8, rows = kReduceThreads / segments;
@@ -91,7 +99,8 @@ __global__ void sum_partials(const float* partials, float* out, unsigned splits,
 }
 
 // Gradients of scale and shift: grid (channels, splits).
-__global__ void affine_weights(const float4* x, const float4* dy, float* partials, unsigned images, unsigned channels) {
+__global__ void affine_weights(const float4* x, const float4* dy, float* partials, unsigned images,
+                               unsigned channels) {
     float sums[2] = {0.0f, 0.0f};
     const unsigned c = blockIdx.x;
     for (unsigned j = blockIdx.y * blockDim.x + threadIdx.x; j < images * 4; j += blockDim.x * gridDim.y) {
@@ -106,8 +115,9 @@ __global__ void affine_weights(const float4* x, const float4* dy, float* partial
     store_block_sums(sums, partials + (blockIdx.y * channels + c) * 2);
 }
 
-// --- depthwise convolution with three taps along a row or a column ------------------------------------------------------
-// A line is the half plane that one thread handles: four rows, or four columns as eight float4.
+// --- depthwise convolution with three taps along a row or a column
+// ------------------------------------------------------ A line is the half plane that one thread handles:
+// four rows, or four columns as eight float4.
 template <bool Vertical>
 __device__ void load_half(const float4* plane, unsigned half, float4 (&v)[8]) {
 #pragma unroll
@@ -145,7 +155,8 @@ __global__ void conv3(const float4* x, const float* w, float4* y, unsigned halve
 
 // grid (channels, splits)
 template <bool Vertical>
-__global__ void conv3_weights(const float4* x, const float4* dy, float* partials, unsigned images, unsigned channels) {
+__global__ void conv3_weights(const float4* x, const float4* dy, float* partials, unsigned images,
+                              unsigned channels) {
     float sums[3] = {0.0f, 0.0f, 0.0f};
     const unsigned c = blockIdx.x;
     for (unsigned j = blockIdx.y * blockDim.x + threadIdx.x; j < images * 2; j += blockDim.x * gridDim.y) {
@@ -163,15 +174,17 @@ __global__ void conv3_weights(const float4* x, const float4* dy, float* partials
     store_block_sums(sums, partials + (blockIdx.y * channels + c) * 3);
 }
 
-// --- pointwise convolution in groups of four with a channel shuffle ----------------------------------------------------
-// Output channels 4g..4g+3 come from the input channels g, g+G, g+2G, g+3G (G groups), so that groups mix from block to
-// block. A thread handles one row of eight pixels. Weights are [group][out][in].
+// --- pointwise convolution in groups of four with a channel shuffle
+// ---------------------------------------------------- Output channels 4g..4g+3 come from the input channels
+// g, g+G, g+2G, g+3G (G groups), so that groups mix from block to block. A thread handles one row of eight
+// pixels. Weights are [group][out][in].
 template <bool Backward>
 __global__ void pointwise(const float4* x, const float* w, float4* y, unsigned rows, unsigned groups) {
     const unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= rows) return;
     const unsigned row = t & 7, g = (t >> 3) % groups, image = (t >> 3) / groups;
-    const unsigned gathered = (image * groups * 4 + g) * 16 + row * 2, packed = (image * groups + g) * 64 + row * 2;
+    const unsigned gathered = (image * groups * 4 + g) * 16 + row * 2,
+                   packed = (image * groups + g) * 64 + row * 2;
     const unsigned from = Backward ? packed : gathered, to = Backward ? gathered : packed;
     const unsigned from_step = Backward ? 16 : groups * 16, to_step = Backward ? groups * 16 : 16;
     float4 in[4][2];
@@ -188,7 +201,8 @@ __global__ void pointwise(const float4* x, const float* w, float4* y, unsigned r
             for (int lane = 0; lane < 4; ++lane) {
                 float sum = 0.0f;
 #pragma unroll
-                for (int j = 0; j < 4; ++j) sum += (Backward ? at(m[j], k) : at(m[k], j)) * at(in[j][h], lane);
+                for (int j = 0; j < 4; ++j)
+                    sum += (Backward ? at(m[j], k) : at(m[k], j)) * at(in[j][h], lane);
                 at(o, lane) = sum;
             }
             y[to + k * to_step + h] = o;
@@ -196,7 +210,8 @@ __global__ void pointwise(const float4* x, const float* w, float4* y, unsigned r
 }
 
 // grid (groups, splits)
-__global__ void pointwise_weights(const float4* x, const float4* dy, float* partials, unsigned images, unsigned groups) {
+__global__ void pointwise_weights(const float4* x, const float4* dy, float* partials, unsigned images,
+                                  unsigned groups) {
     float sums[16] = {};
     const unsigned g = blockIdx.x;
     for (unsigned j = blockIdx.y * blockDim.x + threadIdx.x; j < images * 16; j += blockDim.x * gridDim.y) {
@@ -216,7 +231,8 @@ __global__ void pointwise_weights(const float4* x, const float4* dy, float* part
     store_block_sums(sums, partials + (blockIdx.y * groups + g) * 16);
 }
 
-// --- stem: 3x3 convolution from one channel, with bias. Weights [channel][10], the bias last --------------------------
+// --- stem: 3x3 convolution from one channel, with bias. Weights [channel][10], the bias last
+// --------------------------
 __device__ inline void load_rows(const float* image, int row, float (&v)[3][10]) {
 #pragma unroll
     for (int r = 0; r < 3; ++r) {
@@ -246,7 +262,8 @@ __global__ void stem(const float* x, const float* w, float* y, unsigned rows, un
 }
 
 // grid (channels, splits)
-__global__ void stem_weights(const float* x, const float* dy, float* partials, unsigned images, unsigned channels) {
+__global__ void stem_weights(const float* x, const float* dy, float* partials, unsigned images,
+                             unsigned channels) {
     float sums[10] = {};
     const unsigned c = blockIdx.x;
     for (unsigned j = blockIdx.y * blockDim.x + threadIdx.x; j < images * 8; j += blockDim.x * gridDim.y) {
@@ -263,7 +280,8 @@ __global__ void stem_weights(const float* x, const float* dy, float* partials, u
     store_block_sums(sums, partials + (blockIdx.y * channels + c) * 10);
 }
 
-// --- head: mean over the four 4x4 quadrants, dense layers, softmax -----------------------------------------------------
+// --- head: mean over the four 4x4 quadrants, dense layers, softmax
+// -----------------------------------------------------
 __global__ void pool(const float4* x, float4* y, unsigned planes) {
     const unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= planes) return;
@@ -293,8 +311,8 @@ __global__ void pool_backward(const float4* dy, float4* dx, unsigned planes) {
 }
 
 // y[n][out] = bias[out] + sum_i w[out][i] x[n][i]
-__global__ void dense(const float* x, const float* w, const float* bias, float* y, unsigned images, unsigned in,
-                      unsigned out) {
+__global__ void dense(const float* x, const float* w, const float* bias, float* y, unsigned images,
+                      unsigned in, unsigned out) {
     const unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= images * out) return;
     const float *a = x + t / out * in, *m = w + t % out * in;
@@ -303,7 +321,8 @@ __global__ void dense(const float* x, const float* w, const float* bias, float* 
     y[t] = sum;
 }
 
-__global__ void dense_inputs(const float* dy, const float* w, float* dx, unsigned images, unsigned in, unsigned out) {
+__global__ void dense_inputs(const float* dy, const float* w, float* dx, unsigned images, unsigned in,
+                             unsigned out) {
     const unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= images * in) return;
     const float *d = dy + t / in * out, *m = w + t % in;
@@ -312,7 +331,8 @@ __global__ void dense_inputs(const float* dy, const float* w, float* dx, unsigne
     dx[t] = sum;
 }
 
-__global__ void dense_weights(const float* x, const float* dy, float* dw, unsigned images, unsigned in, unsigned out) {
+__global__ void dense_weights(const float* x, const float* dy, float* dw, unsigned images, unsigned in,
+                              unsigned out) {
     const unsigned t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t >= in * out) return;
     const float *a = x + t % in, *d = dy + t / in;
@@ -359,8 +379,10 @@ __global__ void tally(const float* loss, const int* hit, double* totals, unsigne
     totals[2] += images;
 }
 
-// --- Adam (Kingma and Ba, 2015), with the bias corrections folded into `rate` and `epsilon` by the caller ---------------
-__global__ void adam(float* w, const float* gradient, float* m, float* v, unsigned count, float rate, float epsilon) {
+// --- Adam (Kingma and Ba, 2015), with the bias corrections folded into `rate` and `epsilon` by the caller
+// ---------------
+__global__ void adam(float* w, const float* gradient, float* m, float* v, unsigned count, float rate,
+                     float epsilon) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const float g = gradient[i];

@@ -36,7 +36,8 @@ void Loader::fetch() {
     Batch b;
     b.slot = static_cast<int>(fetched_ % 2);
     auto& s = staging_[b.slot];
-    check(cudaEventSynchronize(s.arrived), "cudaEventSynchronize");  // the copy before last has left the buffer
+    check(cudaEventSynchronize(s.arrived),
+          "cudaEventSynchronize");  // the copy before last has left the buffer
     const std::size_t first = static_cast<std::size_t>(fetched_) * batch_;
     b.count = static_cast<unsigned>(std::min<std::size_t>(batch_, order_.size() - first));
     for (unsigned i = 0; i < b.count; ++i) {
@@ -46,11 +47,13 @@ void Loader::fetch() {
     }
     b.images = make(b.count * 64);
     b.labels = make(b.count);
-    check(cudaMemcpyAsync(f32(b.images), s.pixels, b.count * 64 * sizeof(float), cudaMemcpyHostToDevice, device.copy),
+    check(cudaMemcpyAsync(f32(b.images), s.pixels, b.count * 64 * sizeof(float), cudaMemcpyHostToDevice,
+                          device.copy),
           "copy of images");
     device.log_op("images", "copy", {}, {b.images}, true);
-    check(cudaMemcpyAsync(i32(b.labels), s.labels, b.count * sizeof(int), cudaMemcpyHostToDevice, device.copy),
-          "copy of labels");
+    check(
+        cudaMemcpyAsync(i32(b.labels), s.labels, b.count * sizeof(int), cudaMemcpyHostToDevice, device.copy),
+        "copy of labels");
     device.log_op("labels", "copy", {}, {b.labels}, true);
     check(cudaEventRecord(s.arrived, device.copy), "cudaEventRecord");
     b.arrived = s.arrived;

@@ -23,7 +23,8 @@ class Loader {
 
     // Starts a pass in the given order of images, `iterations` batches long.
     void begin(std::vector<int> order, unsigned iterations);
-    // The next batch, its copy ordered before what comes on the compute stream; starts the copy of the one after it.
+    // The next batch, its copy ordered before what comes on the compute stream; starts the copy of the one
+    // after it.
     bool next(Batch& batch);
 
   private:

@@ -1,5 +1,6 @@
-// Trains a small convolutional network on handwritten digits. A plain CUDA program: it allocates every activation and
-// gradient as it goes and releases it when it is dead, and knows nothing about memory management below it.
+// Trains a small convolutional network on handwritten digits. A plain CUDA program: it allocates every
+// activation and gradient as it goes and releases it when it is dead, and knows nothing about memory
+// management below it.
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -22,7 +23,8 @@ struct Score {
 Score take_score(const Tensor& totals) {
     double host[3] = {};
     auto& device = Device::get();
-    check(cudaMemcpyAsync(host, totals->data, sizeof host, cudaMemcpyDeviceToHost, device.compute), "copy of totals");
+    check(cudaMemcpyAsync(host, totals->data, sizeof host, cudaMemcpyDeviceToHost, device.compute),
+          "copy of totals");
     device.log_op("totals", "copy", {totals}, {});
     check(cudaMemsetAsync(totals->data, 0, sizeof host, device.compute), "cudaMemsetAsync");
     device.log_op("totals", "memset", {}, {totals});
@@ -91,20 +93,22 @@ void train(const Options& options) {
     const int train_images = digits.train.count();
     const auto batch = static_cast<unsigned>(std::min(options.batch, train_images));
     const unsigned whole = static_cast<unsigned>(train_images) / batch;
-    unsigned iterations = whole + (options.keep_short_batch && static_cast<unsigned>(train_images) % batch ? 1 : 0);
-    if (options.max_iterations > 0) iterations = std::min(iterations, static_cast<unsigned>(options.max_iterations));
+    unsigned iterations =
+        whole + (options.keep_short_batch && static_cast<unsigned>(train_images) % batch ? 1 : 0);
+    if (options.max_iterations > 0)
+        iterations = std::min(iterations, static_cast<unsigned>(options.max_iterations));
 
     auto& device = Device::get();
     const Tensor totals = device.allocate(6, true);  // three doubles
     check(cudaMemsetAsync(totals->data, 0, totals->bytes, device.compute), "cudaMemsetAsync");
     device.log_op("totals", "memset", {}, {totals});
-    Network network(options, totals);
+    Network network(options, totals, static_cast<int>(iterations) * options.epochs);
     Loader train_loader(digits.train, batch), test_loader(digits.test, batch);
     Timings timings(options.timings);
     std::uint64_t random = options.seed;
 
-    std::printf("digits: %d images to train on, %d to test, batch %u, %u iterations per epoch\n", train_images,
-                digits.test.count(), batch, iterations);
+    std::printf("digits: %d images to train on, %d to test, batch %u, %u iterations per epoch\n",
+                train_images, digits.test.count(), batch, iterations);
     int number = 0;
     for (int epoch = 1; epoch <= options.epochs; ++epoch) {
         train_loader.begin(shuffled(train_images, random), iterations);

@@ -1,16 +1,19 @@
-#include "network.h"
-
 #include <cmath>
 
+#include "network.h"
 #include "random.h"
 
 namespace {
 constexpr unsigned kClasses = 10;
 }
 
-Network::Network(const Options& options, const Tensor& totals)
-    : options_(options), totals_(totals), random_(options.seed * 0x9E3779B97F4A7C15ull + 1) {
-    const auto width = static_cast<std::size_t>(options.width), hidden = static_cast<std::size_t>(options.hidden);
+Network::Network(const Options& options, const Tensor& totals, int total_steps)
+    : options_(options),
+      totals_(totals),
+      random_(options.seed * 0x9E3779B97F4A7C15ull + 1),
+      total_steps_(total_steps > 0 ? total_steps : 1) {
+    const auto width = static_cast<std::size_t>(options.width),
+               hidden = static_cast<std::size_t>(options.hidden);
     // The residual branches start small, so that deep networks train without normalisation.
     const float branch = 1.2f / std::sqrt(static_cast<float>(options.depth > 0 ? options.depth : 1));
     stem_ = add(width * 10, 0.6f);
@@ -41,7 +44,8 @@ int Network::add(std::size_t count, float range, float value, int period, int ph
     p.weights = device.allocate(count, true);
     p.first = device.allocate(count, true);
     p.second = device.allocate(count, true);
-    check(cudaMemcpy(f32(p.weights), host.data(), count * sizeof(float), cudaMemcpyHostToDevice), "copy of weights");
+    check(cudaMemcpy(f32(p.weights), host.data(), count * sizeof(float), cudaMemcpyHostToDevice),
+          "copy of weights");
     device.log_op("weights", "copy", {}, {p.weights});
     for (const auto& moment : {p.first, p.second}) {
         check(cudaMemset(f32(moment), 0, count * sizeof(float)), "cudaMemset");
@@ -93,8 +97,9 @@ Tensor Network::head_forward(Tensor x, ops::Shape s, HeadTape* tape) const {
     const auto hidden = static_cast<unsigned>(options_.hidden);
     Tensor pooled = ops::pool(x, s);
     x.reset();
-    Tensor active = ops::relu(ops::dense(pooled, w(hidden_), w(hidden_bias_), s.images, s.channels * 4, hidden),
-                              static_cast<std::size_t>(s.images) * hidden);
+    Tensor active =
+        ops::relu(ops::dense(pooled, w(hidden_), w(hidden_bias_), s.images, s.channels * 4, hidden),
+                  static_cast<std::size_t>(s.images) * hidden);
     Tensor logits = ops::dense(active, w(logits_), w(logits_bias_), s.images, hidden, kClasses);
     if (tape) *tape = {std::move(pooled), std::move(active)};
     return logits;
@@ -120,7 +125,8 @@ void Network::train(const Tensor& images, const Tensor& labels, unsigned count) 
     const ops::Shape s{count, static_cast<unsigned>(options_.width)};
     std::vector<BlockTape> tapes(blocks_.size());
     Tensor x = ops::stem(images, w(stem_), s);
-    for (std::size_t i = 0; i < blocks_.size(); ++i) x = block_forward(blocks_[i], std::move(x), s, &tapes[i]);
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+        x = block_forward(blocks_[i], std::move(x), s, &tapes[i]);
     HeadTape head;
     Tensor logits = head_forward(std::move(x), s, &head);
     Tensor d = ops::softmax_loss(logits, labels, totals_, count, true);
@@ -141,9 +147,11 @@ void Network::evaluate(const Tensor& images, const Tensor& labels, unsigned coun
 }
 
 void Network::step() {
+    const double decay = 1.0 - 0.9 * steps_ / total_steps_;
     ++steps_;
     const double first = 1.0 - std::pow(0.9, steps_), second = std::sqrt(1.0 - std::pow(0.999, steps_));
-    const auto rate = static_cast<float>(options_.rate * second / first), epsilon = static_cast<float>(1e-8 * second);
+    const auto rate = static_cast<float>(options_.rate * decay * second / first),
+               epsilon = static_cast<float>(1e-8 * second);
     for (auto& p : parameters_) {
         ops::adam(p.weights, p.gradient, p.first, p.second, p.count, rate, epsilon);
         p.gradient.reset();
@@ -154,7 +162,8 @@ std::uint64_t Network::hash() const {
     std::uint64_t h = 0xCBF29CE484222325ull;
     for (const auto& p : parameters_) {
         std::vector<unsigned char> host(p.count * sizeof(float));
-        check(cudaMemcpy(host.data(), f32(p.weights), host.size(), cudaMemcpyDeviceToHost), "copy of weights");
+        check(cudaMemcpy(host.data(), f32(p.weights), host.size(), cudaMemcpyDeviceToHost),
+              "copy of weights");
         Device::get().log_op("weights", "copy", {p.weights}, {});
         for (const unsigned char byte : host) h = (h ^ byte) * 0x100000001B3ull;
     }

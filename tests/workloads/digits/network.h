@@ -1,12 +1,13 @@
-// The network: stem convolution, residual blocks, pooling, two dense layers; forward, backward and the Adam step.
+// The network: stem convolution, residual blocks, pooling, two dense layers; forward, backward and the Adam
+// step.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "options.h"
 #include "ops.h"
+#include "options.h"
 
 struct Parameter {
     Tensor weights, first, second;  // Adam's moments
@@ -16,7 +17,8 @@ struct Parameter {
 
 class Network {
   public:
-    Network(const Options& options, const Tensor& totals);
+    // `total_steps`: how many optimiser steps the training will take.
+    Network(const Options& options, const Tensor& totals, int total_steps);
 
     // Loss and hits of the batch are added to `totals`.
     void train(const Tensor& images, const Tensor& labels, unsigned count);
@@ -42,7 +44,9 @@ class Network {
     Tensor block_backward(const Block& b, Tensor dy, ops::Shape s, BlockTape& tape);
     Tensor head_forward(Tensor x, ops::Shape s, HeadTape* tape) const;
     Tensor head_backward(Tensor dlogits, ops::Shape s, HeadTape& tape);
-    void keep(int index, Tensor gradient) { parameters_[static_cast<std::size_t>(index)].gradient = std::move(gradient); }
+    void keep(int index, Tensor gradient) {
+        parameters_[static_cast<std::size_t>(index)].gradient = std::move(gradient);
+    }
     void step();
 
     Options options_;
@@ -51,5 +55,5 @@ class Network {
     std::vector<Block> blocks_;
     int stem_ = 0, hidden_ = 0, hidden_bias_ = 0, logits_ = 0, logits_bias_ = 0;
     std::uint64_t random_ = 0;
-    int steps_ = 0;
+    int steps_ = 0, total_steps_ = 1;
 };

@@ -34,15 +34,18 @@ Tensor stem_weights(const Tensor& x, const Tensor& dy, Shape s);
 Tensor pool(const Tensor& x, Shape s);
 Tensor pool_backward(const Tensor& dy, Shape s);
 
-Tensor dense(const Tensor& x, const Tensor& w, const Tensor& bias, unsigned images, unsigned in, unsigned out);
+Tensor dense(const Tensor& x, const Tensor& w, const Tensor& bias, unsigned images, unsigned in,
+             unsigned out);
 Tensor dense_inputs(const Tensor& dy, const Tensor& w, unsigned images, unsigned in, unsigned out);
 Tensor dense_weights(const Tensor& x, const Tensor& dy, unsigned images, unsigned in, unsigned out);
 Tensor dense_bias(const Tensor& dy, unsigned images, unsigned out);
 
-// Adds loss and hits to `totals` (three doubles); returns the gradient of the logits, or null when not wanted.
-Tensor softmax_loss(const Tensor& logits, const Tensor& labels, const Tensor& totals, unsigned images, bool gradient);
+// Adds loss and hits to `totals` (three doubles); returns the gradient of the logits, or null when not
+// wanted.
+Tensor softmax_loss(const Tensor& logits, const Tensor& labels, const Tensor& totals, unsigned images,
+                    bool gradient);
 
-void adam(const Tensor& w, const Tensor& gradient, const Tensor& m, const Tensor& v, std::size_t count, float rate,
-          float epsilon);
+void adam(const Tensor& w, const Tensor& gradient, const Tensor& m, const Tensor& v, std::size_t count,
+          float rate, float epsilon);
 
 }  // namespace ops

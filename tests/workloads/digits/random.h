@@ -10,4 +10,6 @@ inline std::uint64_t next_random(std::uint64_t& state) {
     return z ^ (z >> 31);
 }
 
-inline float uniform(std::uint64_t& state) { return static_cast<float>(next_random(state) >> 40) * 0x1p-24f; }
+inline float uniform(std::uint64_t& state) {
+    return static_cast<float>(next_random(state) >> 40) * 0x1p-24f;
+}

@@ -15,13 +15,15 @@ using Json = nlohmann::json;
 std::uint64_t number(const Json& object, const char* field, const std::string& where) {
     const auto found = object.find(field);
     if (found == object.end()) throw std::runtime_error(where + field + " is missing");
-    if (!found->is_number_unsigned()) throw std::runtime_error(where + field + " is not a whole number from 0 up");
+    if (!found->is_number_unsigned())
+        throw std::runtime_error(where + field + " is not a whole number from 0 up");
     return found->get<std::uint64_t>();
 }
 
 const Json& list(const Json& object, const char* field, const std::string& where) {
     const auto found = object.find(field);
-    if (found == object.end() || !found->is_array()) throw std::runtime_error(where + field + " is not a list");
+    if (found == object.end() || !found->is_array())
+        throw std::runtime_error(where + field + " is not a list");
     return *found;
 }
 

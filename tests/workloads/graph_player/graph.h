@@ -10,7 +10,8 @@ namespace player {
 struct Tensor {
     std::uint64_t bytes = 0;
     bool persistent = false;
-    std::size_t first = 0, last = 0;  // ops that touch it first and last; a tensor that none touches has last < first
+    std::size_t first = 0,
+                last = 0;  // ops that touch it first and last; a tensor that none touches has last < first
 };
 
 struct Use {

@@ -1,4 +1,5 @@
-// Plays a training iteration given as a graph file on a CUDA device: real allocations, one small kernel per op.
+// Plays a training iteration given as a graph file on a CUDA device: real allocations, one small kernel per
+// op.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +12,8 @@ namespace {
 
 const char* const usage =
     "usage: graph_player GRAPH.json [options]\n"
-    "Plays a graph: cuMemAlloc and cuMemFree of every tensor, a small kernel named op_<ns> for every op. The kernels\n"
+    "Plays a graph: cuMemAlloc and cuMemFree of every tensor, a small kernel named op_<ns> for every op. The "
+    "kernels\n"
     "take no time of their own: give the device a table of kernel times (software GPU: --kernel-table).\n"
     "  --iterations N   (3)\n"
     "  --op-speedup K   divide the durations of the ops by K (1)\n"
@@ -35,7 +37,8 @@ struct Options {
 std::uint64_t number(const char* name, const char* text) {
     char* end = nullptr;
     const auto value = std::strtoull(text, &end, 10);
-    if (end == text || *end || value == 0 || *text == '-') wrong(std::string(name) + ": expected a number from 1 up");
+    if (end == text || *end || value == 0 || *text == '-')
+        wrong(std::string(name) + ": expected a number from 1 up");
     return value;
 }
 

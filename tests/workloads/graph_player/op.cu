@@ -1,5 +1,6 @@
-// The kernel behind every op: mixes the stamps of the tensors it reads, and leaves new ones in those it writes, at the
-// first, a middle and the last word. Compiled to PTX; the player copies the text once per duration it needs.
+// The kernel behind every op: mixes the stamps of the tensors it reads, and leaves new ones in those it
+// writes, at the first, a middle and the last word. Compiled to PTX; the player copies the text once per
+// duration it needs.
 #include "op.h"
 
 __device__ static unsigned long long mix(unsigned long long z) {
@@ -9,7 +10,9 @@ __device__ static unsigned long long mix(unsigned long long z) {
 }
 
 // 0, about half, and the last word
-__device__ static unsigned long long place(const OpTensor& t, int p) { return (t.last * p / 2) & ~7ull; }
+__device__ static unsigned long long place(const OpTensor& t, int p) {
+    return (t.last * p / 2) & ~7ull;
+}
 
 template <int Capacity>
 __device__ static void play(const OpArguments<Capacity>& a) {
@@ -34,5 +37,9 @@ __device__ static void play(const OpArguments<Capacity>& a) {
     *digest = mix(*digest ^ s);
 }
 
-extern "C" __global__ void op_small(const __grid_constant__ OpArguments<kSmallOp> a) { play(a); }
-extern "C" __global__ void op_large(const __grid_constant__ OpArguments<kLargeOp> a) { play(a); }
+extern "C" __global__ void op_small(const __grid_constant__ OpArguments<kSmallOp> a) {
+    play(a);
+}
+extern "C" __global__ void op_large(const __grid_constant__ OpArguments<kLargeOp> a) {
+    play(a);
+}

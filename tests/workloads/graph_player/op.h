@@ -1,5 +1,5 @@
-// Arguments of an op's kernel, shared between host and device. One by-value struct: whoever scans kernel arguments for
-// device pointers finds the tensors' addresses at aligned 8-byte words of it.
+// Arguments of an op's kernel, shared between host and device. One by-value struct: whoever scans kernel
+// arguments for device pointers finds the tensors' addresses at aligned 8-byte words of it.
 #pragma once
 
 struct OpTensor {

@@ -18,16 +18,25 @@ void check(CUresult r, const std::string& what) {
     const char *name = nullptr, *text = nullptr;
     cuGetErrorName(r, &name);
     cuGetErrorString(r, &text);
-    throw CudaError{what + ": " + (text ? text : "unknown error") + " (" + (name ? name : std::to_string(r)) + ")"};
+    throw CudaError{what + ": " + (text ? text : "unknown error") + " (" + (name ? name : std::to_string(r)) +
+                    ")"};
 }
 
 /// Words at these offsets carry the stamps, as in op.cu.
-std::uint64_t place(std::uint64_t last, std::uint64_t p) { return (last * p / 2) & ~std::uint64_t{7}; }
-std::uint64_t last_word(std::uint64_t bytes) { return bytes < 8 ? 0 : (bytes - 8) & ~std::uint64_t{7}; }
+std::uint64_t place(std::uint64_t last, std::uint64_t p) {
+    return (last * p / 2) & ~std::uint64_t{7};
+}
+std::uint64_t last_word(std::uint64_t bytes) {
+    return bytes < 8 ? 0 : (bytes - 8) & ~std::uint64_t{7};
+}
 
-bool large(const Op& op) { return op.uses.size() > static_cast<std::size_t>(kSmallOp); }
+bool large(const Op& op) {
+    return op.uses.size() > static_cast<std::size_t>(kSmallOp);
+}
 
-std::string kernel_name(std::uint64_t ns, bool is_large) { return (is_large ? "opl_" : "op_") + std::to_string(ns); }
+std::string kernel_name(std::uint64_t ns, bool is_large) {
+    return (is_large ? "opl_" : "op_") + std::to_string(ns);
+}
 
 std::string replace_all(std::string text, std::string_view from, std::string_view to) {
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -39,7 +48,8 @@ std::string replace_all(std::string text, std::string_view from, std::string_vie
 std::string entry_text(const std::string& ptx, const std::string& name) {
     const auto begin = ptx.find(".visible .entry " + name + "(");
     const auto end = ptx.find("\n}", begin);
-    if (begin == std::string::npos || end == std::string::npos) throw CudaError{"kernel template " + name + " is missing"};
+    if (begin == std::string::npos || end == std::string::npos)
+        throw CudaError{"kernel template " + name + " is missing"};
     return ptx.substr(begin, end + 3 - begin);
 }
 
@@ -72,7 +82,8 @@ Player::Player(const Graph& graph, const Settings& settings)
         allocate(t);
         const std::uint64_t last = last_word(graph_.tensors[t].bytes);
         for (std::uint64_t p = 0; p < 3; ++p)
-            check(cuMemsetD32Async(address_[t] + place(last, p), static_cast<unsigned>(t * 3 + p + 1), 2, stream_),
+            check(cuMemsetD32Async(address_[t] + place(last, p), static_cast<unsigned>(t * 3 + p + 1), 2,
+                                   stream_),
                   "cuMemsetD32Async");
         defined_[t] = true;
     }
@@ -91,7 +102,8 @@ void Player::load_kernels() {
             throw CudaError{"an op touches more than " + std::to_string(kLargeOp) + " tensors"};
         const std::string name = kernel_name(duration_of(op), large(op));
         if (!names.insert(name).second) continue;
-        module += large(op) ? replace_all(large_text, "op_large", name) : replace_all(small_text, "op_small", name);
+        module +=
+            large(op) ? replace_all(large_text, "op_large", name) : replace_all(small_text, "op_small", name);
         module += "\n";
     }
     check(cuModuleLoadData(&module_, module.c_str()), "cuModuleLoadData");
@@ -102,7 +114,9 @@ std::uint64_t Player::duration_of(const Op& op) const {
     return (op.duration_ns + settings_.op_speedup / 2) / settings_.op_speedup;
 }
 
-CUfunction Player::kernel_of(const Op& op) const { return kernels_.at(kernel_name(duration_of(op), large(op))); }
+CUfunction Player::kernel_of(const Op& op) const {
+    return kernels_.at(kernel_name(duration_of(op), large(op)));
+}
 
 void Player::allocate(std::size_t tensor) {
     const auto bytes = graph_.tensors[tensor].bytes;
