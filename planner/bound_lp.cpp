@@ -179,7 +179,7 @@ Prices traffic_prices(const Model& model, double seconds, double& in_bytes, doub
     (void)first_saved;
     columns.add_to(lp);
     lp.setMaximumSeconds(seconds);
-    lp.dual();
+    lp.primal();
     in_bytes = out_bytes = 0;
     const double* solution = lp.primalColumnSolution();
     for (std::size_t i = 0; i < evicted.size(); ++i)
@@ -251,7 +251,7 @@ class Timed {
         lp_.setMaximumSeconds(seconds);
         if (first) {
             ClpSolve how;
-            how.setSolveType(ClpSolve::useDual);
+            how.setSolveType(ClpSolve::usePrimal);
             how.setPresolveType(ClpSolve::presolveOff);
             lp_.initialSolve(how);
         } else {
@@ -292,8 +292,8 @@ class Timed {
   private:
     struct GapRows {
         int version = 0, index = 0;
-        int even = -1;                       // left - came back = 0
-        int once = -1;                       // came back <= 1
+        int even = -1;   // left - came back = 0
+        int once = -1;   // came back <= 1
         int saved = -1;  // left for free - saved before <= 0
         bool free_start = false;
         std::set<int> leaves, backs, saves;  // slots with a column
@@ -421,7 +421,8 @@ class Timed {
         if (version.clean) return;
         double later = 0;
         for (std::size_t j = g.index + 1; j < version.gaps.size(); ++j)
-            if (const int row = gaps_[index + static_cast<int>(j) - g.index].saved; row >= 0) later += duals[row];
+            if (const int row = gaps_[index + static_cast<int>(j) - g.index].saved; row >= 0)
+                later += duals[row];
         best_of_parts(
             gap.first, gap.last - 1,
             [&](int slot) {

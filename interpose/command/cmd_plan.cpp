@@ -1,0 +1,50 @@
+// `swapadvisor plan GRAPH|TRACE -o PLAN`: searches a plan and says how good it is.
+#include <fmt/format.h>
+
+#include "interpose/command/commands.h"
+#include "interpose/command/files.h"
+#include "interpose/command/plan_figures.h"
+#include "interpose/command/planner_options.h"
+
+namespace swapadvisor::command {
+
+int cmd_plan(int argc, char** argv) {
+    CLI::App app{"Searches a plan: the order of operations, the allocation of memory and the swaps.",
+                 "swapadvisor plan"};
+    GraphInput input;
+    PlannerChoice choice;
+    std::string output;
+    bool json = false;
+    double bound_seconds = 20;
+    input.add_to(app, true);
+    app.add_option("-o,--output", output, "file for the plan; - is standard output")
+        ->required()
+        ->type_name("PLAN");
+    choice.add_to(app, 10);
+    app.add_option("--bound-seconds", bound_seconds, "time for the lower bound (0: only a quick one)")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_flag("--json", json, "the closing table as JSON");
+    return run_command(app, argc, argv, [&] {
+        const planner::Graph graph = input.load();
+        choice.fit(input, input.limit(graph));
+        double seconds = 0;
+        const planner::Plan plan = search(graph, choice.options, json, seconds);
+        PlanFigures figures = judge(graph, plan, bound_seconds);
+        figures.planning_s = seconds;
+        write_file(output, planner::to_json(plan));
+        // The table must not mix with a plan on standard output.
+        std::FILE* to = output == "-" ? stderr : stdout;
+        if (json) {
+            nlohmann::ordered_json out{
+                {"graph", graph.name}, {"planner", choice.options.planner}, {"seed", choice.options.seed}};
+            out.update(as_json(figures));
+            fmt::print(to, "{}\n", out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        } else {
+            fmt::print(to, "{}", as_table(figures));
+        }
+        return 0;
+    });
+}
+
+}  // namespace swapadvisor::command

@@ -1,0 +1,89 @@
+#include "interpose/command/planner_options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+
+#include "interpose/command/sizes.h"
+
+namespace swapadvisor::command {
+namespace {
+
+std::atomic<bool> interrupted{false};
+void on_interrupt(int) {
+    interrupted = true;
+}
+
+// Progress lines, at most a few per second.
+class Progress {
+  public:
+    explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+    void better(const planner::Plan& plan, double elapsed_s) {
+        if (quiet_ || (shown_ && elapsed_s < last_s_ + (terminal_ ? 0.1 : 1.0))) return;
+        shown_ = true;
+        last_s_ = elapsed_s;
+        fmt::print(stderr, "{}{:7.1f} s  period {}{}", terminal_ ? "\r" : "", elapsed_s,
+                   format_ns(plan.predicted_ns), terminal_ ? "   " : "\n");
+        std::fflush(stderr);
+    }
+    void done() const {
+        if (shown_ && terminal_) fmt::print(stderr, "\n");
+    }
+
+  private:
+    bool quiet_, terminal_;
+    bool shown_ = false;
+    double last_s_ = 0;
+};
+
+}  // namespace
+
+void PlannerChoice::add_to(CLI::App& app, double default_seconds) {
+    options.seconds = default_seconds;
+    app.add_option("--planner", options.planner, "ga, fast, lru, belady or belady-prefetch")
+        ->check(CLI::IsMember({"ga", "fast", "lru", "belady", "belady-prefetch"}))
+        ->type_name("NAME")
+        ->capture_default_str();
+    app.add_option("--seconds", options.seconds, "search this long")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_option("--generations", options.generations,
+                   "stop after so many generations (0: when the time is up)")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
+    app.add_option("--seed", options.seed, "of the search");
+    app.add_flag("--no-reorder", no_reorder, "keep the program's order");
+    app.add_flag("--no-remaps", options.no_remaps, "every tensor keeps one place for good");
+    app.add_option("--classes", options.classes, "ours, or paper: strict reuse within size classes")
+        ->check(CLI::IsMember({"ours", "paper"}))
+        ->type_name("KIND");
+    add_size(app, "--chunk", options.chunk_bytes, "size of the pool's pieces (default: chosen)");
+    add_size(app, "--arena-below", arena_below,
+             "smaller tensors stay resident (default: 1 MiB for traces, else none)");
+}
+
+void PlannerChoice::fit(const GraphInput& input, std::int64_t limit) {
+    options.limit_bytes = limit;
+    options.reorder = !no_reorder;
+    options.arena_below_bytes = arena_below >= 0 ? arena_below : input.is_trace ? 1 << 20 : 0;
+}
+
+planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, double& seconds) {
+    Progress progress(quiet);
+    options.on_better = [&](const planner::Plan& best, double elapsed_s) {
+        progress.better(best, elapsed_s);
+    };
+    options.cancel = &interrupted;
+    const auto previous = std::signal(SIGINT, on_interrupt);
+    const auto begin = std::chrono::steady_clock::now();
+    planner::Plan plan = planner::make_plan(graph, options);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::signal(SIGINT, previous);
+    progress.done();
+    return plan;
+}
+
+}  // namespace swapadvisor::command
