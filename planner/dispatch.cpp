@@ -145,6 +145,9 @@ struct Dispatcher::Pass {
     bool start_out();
     void op_done();
     void iterate();
+    /// What an iteration leaves to the next one; equal before and after an iteration: it has closed on
+    /// itself.
+    std::vector<std::int64_t> boundary() const;
     std::int32_t event() {
         result.event_time.push_back(now - base);
         return static_cast<std::int32_t>(result.event_time.size()) - 1;
@@ -333,6 +336,21 @@ void Dispatcher::Pass::iterate() {
     std::sort(heap.begin(), heap.end(), [](const Ready& a, const Ready& b) { return b > a; });
 }
 
+std::vector<std::int64_t> Dispatcher::Pass::boundary() const {
+    std::vector<std::int64_t> state;
+    for (const Lane* lane : {&in, &out}) {
+        state.push_back(lane->busy ? lane->stay : -1);
+        state.push_back(lane->busy ? lane->event - now : 0);
+        state.push_back(lane->busy && lane->moving);
+    }
+    for (std::size_t i = left_over_at; i < left_over.size(); ++i) state.push_back(left_over[i].stay);
+    for (const Ready& ready : heap) state.push_back(ready.stay);
+    state.push_back(-1);
+    for (std::size_t i = next_in; i < result.in_order.size(); ++i) state.push_back(result.in_order[i]);
+    for (std::size_t i = carried_at; i < carried.size(); ++i) state.push_back(carried[i]);
+    return state;
+}
+
 void Dispatcher::run(const Setting& setting, std::span<const Stay> stays, const SwapOptions& options,
                      int passes, Dispatch& r) {
     const std::int32_t n = setting.ops;
@@ -419,10 +437,14 @@ void Dispatcher::run(const Setting& setting, std::span<const Stay> stays, const 
     pass.now_state.assign(stays.size(), {});
     for (std::size_t i = 0; i < regions.size(); ++i) pass.free_units.push_back(regions[i].slots - initial[i]);
     pass.next_in = r.in_order.size();  // nothing is left over from before the first iteration
+    std::vector<std::int64_t> before = pass.boundary();
     for (int i = 0; i < passes && r.ok; ++i) {
         usage_ = base_usage_;
         r.stall_in_ns = r.stall_memory_ns = 0;
         pass.iterate();
+        std::vector<std::int64_t> after = pass.boundary();
+        if (after == before) break;
+        before = std::move(after);
     }
     // What the recorded iteration leaves to the next one goes on in the same order.
     for (const Ready& waiting : pass.heap) r.out_order.push_back(waiting.stay);

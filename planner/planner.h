@@ -23,6 +23,11 @@ struct PlanOptions {
     bool reorder = true;
     bool no_remaps = false;          ///< true: every tensor keeps one place for good, or PlanError
     int generations = 0;             ///< search: stop after so many (0: when time is up); same result on any machine
+    // What the search may change (for comparison; all by default). `reorder` is the order of ops.
+    bool vary_allocation = true;     ///< size classes and their slots
+    bool vary_swaps = true;          ///< which gaps are evicted, beyond what the simple ranks say
+    bool genetic = true;             ///< false: local search from the seeds alone, no populations, no crossover
+    std::int64_t bound_ns = 0;       ///< a known lower bound: the search stops when it gets there
     std::string classes = "ours";    ///< or "paper": strict same-class reuse
     std::function<void(const Plan& best, double elapsed_s)> on_better;  ///< called from one thread at a time
     const std::atomic<bool>* cancel = nullptr;

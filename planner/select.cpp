@@ -13,18 +13,54 @@ std::int32_t capacity_of(const Setting& setting, std::size_t region, double spar
     return slots - static_cast<std::int32_t>(static_cast<double>(slots) * spare);
 }
 
+/// cover() for the usual case of a repair, a few gaps too many: looks at every gap once per eviction. Returns
+/// 1 when all fits, 0 when it never can, -1 when there is more to do than this is good for (choice is then
+/// part done; usage is kept right).
+std::int8_t cover_few(const Setting& setting, const Priorities& priorities, double spare,
+                      std::vector<std::int32_t>& usage, Choices& choice) {
+    const std::int32_t n = setting.ops;
+    const std::size_t stride = static_cast<std::size_t>(n) + 1;
+    int evictions = 0;
+    for (std::size_t r = 0; r < setting.allocation.regions.size(); ++r) {
+        const std::int32_t capacity = capacity_of(setting, r, spare);
+        std::int32_t* const row = usage.data() + r * stride;
+        for (std::int32_t p = 0; p < n; ++p)
+            while (row[p] > capacity) {
+                if (++evictions > 24) return -1;
+                std::int64_t best = -1;
+                double best_rank = 0;
+                for (std::uint32_t i = 0; i < setting.gaps.size(); ++i) {
+                    const Gap& g = setting.gaps[i];
+                    const GapChoice c = choice[g.use];
+                    if (c == GapChoice::evict || g.region != r) continue;
+                    const bool tail = g.from < p && (g.wrap || p < g.to), head = g.wrap && p < g.to;
+                    if (!head && (!tail || c == GapChoice::evict_tail)) continue;
+                    const double value = head ? priorities.head[i] : priorities.tail[i];
+                    if (best < 0 || value > best_rank) best = i, best_rank = value;
+                }
+                if (best < 0) {
+                    if (row[p] <= setting.allocation.regions[r].slots) break;  // no room to spare
+                    return 0;
+                }
+                const Gap& g = setting.gaps[static_cast<std::size_t>(best)];
+                if (choice[g.use] == GapChoice::keep)
+                    for (std::int32_t q = g.from + 1; q < (g.wrap ? n : g.to); ++q) row[q] -= g.units;
+                if (g.wrap)
+                    for (std::int32_t q = 0; q < g.to; ++q) row[q] -= g.units;
+                choice[g.use] = GapChoice::evict;
+            }
+    }
+    return 1;
+}
+
 }  // namespace
 
 Priorities rank(const Setting& setting, Rank by) {
     const std::int32_t n = setting.ops;
-    std::vector<double> time(static_cast<std::size_t>(n) + 1, 0);
-    for (std::int32_t p = 0; p < n; ++p)
-        time[p + 1] =
-            time[p] + static_cast<double>(setting.problem.graph.ops[setting.sequence.order[p]].duration_ns);
     Priorities out;
     for (const Gap& g : setting.gaps) {
         double tail = 0, head = 0;
-        const double span = g.wrap ? time[n] - time[g.from + 1] + time[g.to] : time[g.to] - time[g.from + 1];
+        const double span = g.span_ns;
         switch (by) {
             case Rank::least_recent:
                 tail = -g.from;
@@ -87,6 +123,10 @@ bool cover(const Setting& setting, const Priorities& priorities, Choices& choice
     const std::size_t regions = setting.allocation.regions.size();
     std::vector<std::int32_t> usage;
     usage_of(setting, choice, usage);
+    if (!release_at) {
+        const std::int8_t done = cover_few(setting, priorities, spare, usage, choice);
+        if (done >= 0) return done > 0;
+    }
     // Gaps by the position from which they are candidates (a wrapping one twice).
     std::vector<std::int32_t> opens_at(static_cast<std::size_t>(n) + 2, 0);
     auto each_opening = [&](auto&& f) {

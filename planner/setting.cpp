@@ -1,6 +1,7 @@
 #include "planner/setting.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace swapadvisor::planner {
 
@@ -71,10 +72,22 @@ Setting::Setting(const Problem& p, std::vector<OpId> order, Allocation a)
         const auto& at = sequence.position;
         for (std::uint32_t u = first; u + 1 < end; ++u)
             if (at[u + 1] > at[u] + 1)
-                gaps.push_back({u, t, units, at[u], at[u + 1], allocation.region[i], false});
+                gaps.push_back({u, t, units, at[u], at[u + 1], allocation.region[i], false, 0});
         if (problem.graph.tensors[i].persistent && at[first] + ops > at[end - 1] + 1)
-            gaps.push_back({end - 1, t, units, at[end - 1], at[first], allocation.region[i], true});
+            gaps.push_back({end - 1, t, units, at[end - 1], at[first], allocation.region[i], true, 0});
     }
+    std::vector<double> time(static_cast<std::size_t>(ops) + 1, 0);
+    for (std::int32_t at = 0; at < ops; ++at)
+        time[at + 1] = time[at] + static_cast<double>(problem.graph.ops[sequence.order[at]].duration_ns);
+    for (Gap& g : gaps)
+        g.span_ns = g.wrap ? time[ops] - time[g.from + 1] + time[g.to] : time[g.to] - time[g.from + 1];
+    by_from.resize(gaps.size());
+    std::iota(by_from.begin(), by_from.end(), 0u);
+    by_to = by_from;
+    std::stable_sort(by_from.begin(), by_from.end(),
+                     [&](std::uint32_t x, std::uint32_t y) { return gaps[x].from < gaps[y].from; });
+    std::stable_sort(by_to.begin(), by_to.end(),
+                     [&](std::uint32_t x, std::uint32_t y) { return gaps[x].to < gaps[y].to; });
     std::vector<std::int64_t> need(allocation.regions.size(), 0);
     for (const OpId op : sequence.order) {
         for (const auto& u : problem.uses(op))

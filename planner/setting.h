@@ -60,6 +60,7 @@ struct Gap {
     std::int32_t to = 0;    ///< position of the use that closes it; wrap: in the next iteration
     std::uint16_t region = 0;
     bool wrap = false;
+    double span_ns = 0;  ///< compute time between the two uses
 };
 
 /// What becomes of a tensor between two uses.
@@ -78,6 +79,7 @@ struct Setting {
     Sequence sequence;
     Allocation allocation;
     std::vector<Gap> gaps;
+    std::vector<std::uint32_t> by_from, by_to;  ///< indices into gaps, by the position of either use
     std::int32_t ops = 0;
     /// Every op's own tensors fit their regions.
     bool possible = true;

@@ -1,0 +1,351 @@
+#include "planner/genetic.h"
+
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/chromosome.h"
+#include "planner/simple_planners.h"
+
+namespace swapadvisor::planner {
+
+namespace {
+
+constexpr int island_count = 4;
+constexpr std::size_t population_size = 6;
+constexpr int migration_period = 8;  // generations
+constexpr std::size_t memory_length = 16;
+
+/// Judges candidates; one per island.
+class Judge {
+  public:
+    std::int64_t period(const Setting& setting, const Choices& choice) {
+        stays(setting, choice, options_, stays_);
+        dispatcher_.run(setting, stays_, options_, 3, dispatch_);
+        return dispatch_.ok ? dispatch_.period_ns : INT64_MAX;
+    }
+    /// Where the candidate judged last loses time.
+    std::vector<Stall> stalls(const Setting& setting) const {
+        std::vector<Stall> found;
+        std::int64_t end = 0;
+        const std::int64_t least = dispatch_.period_ns / 10000;
+        std::vector<std::int64_t> arrived(static_cast<std::size_t>(setting.ops), -1);
+        for (const std::int32_t i : dispatch_.in_order)
+            if (stays_[static_cast<std::size_t>(i)].begin < setting.ops)
+                arrived[static_cast<std::size_t>(stays_[static_cast<std::size_t>(i)].begin)] =
+                    dispatch_.in_end[static_cast<std::size_t>(i)];
+        for (std::int32_t p = 0; p < setting.ops; ++p) {
+            const std::int64_t start = dispatch_.op_start[static_cast<std::size_t>(p)];
+            if (start - end > least)
+                found.push_back(
+                    {p, start - end, arrived[static_cast<std::size_t>(p)] >= start - (start - end) / 2});
+            end = start +
+                  setting.problem.graph
+                      .ops[static_cast<std::size_t>(setting.sequence.order[static_cast<std::size_t>(p)])]
+                      .duration_ns;
+        }
+        return found;
+    }
+
+  private:
+    SwapOptions options_;
+    Dispatcher dispatcher_;
+    Dispatch dispatch_;
+    std::vector<Stay> stays_;
+};
+
+struct Island {
+    std::vector<Individual> population;  // best first
+    Judge judge;
+    // Late acceptance (Burke, Bykov 2008): a step may be as bad as the one so many steps ago.
+    std::vector<std::int64_t> memory;
+    std::size_t memory_at = 0;
+    Individual walker;
+    std::int64_t built_fitness = INT64_MAX;
+};
+
+class Search {
+  public:
+    Search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
+           const std::function<double()>& elapsed)
+        : problem_(problem),
+          options_(options),
+          elapsed_(elapsed),
+          sizes_(distinct_sizes(problem)),
+          strict_(options.classes == "paper"),
+          best_(std::move(first)) {}
+
+    Built run();
+
+  private:
+    bool stop() const {
+        return (options_.cancel && options_.cancel->load(std::memory_order_relaxed)) ||
+               (options_.generations <= 0 && elapsed_() >= options_.seconds);
+    }
+    bool optimal() const {
+        return best_ && best_->sim.remaps == 0 &&
+               best_->sim.period_ns <= std::max(problem_.compute_ns, options_.bound_ns);
+    }
+    std::shared_ptr<const Setting> make_setting(std::vector<OpId> order, const AllocationGenes& genes) const {
+        return std::make_shared<const Setting>(problem_, std::move(order),
+                                               Allocation(problem_, sizes_, genes.top, genes.slots));
+    }
+    void seed();
+    void add_seed(std::size_t island, const std::shared_ptr<const Setting>& setting,
+                  const AllocationGenes& genes, Rank by);
+    void generation(Island& island, std::size_t index, int number);
+    bool step(Island& island, const Individual& parent, Individual& child, Random& random);
+    bool cross(Island& island, const Individual& a, const Individual& b, Individual& child, Random& random);
+    static void insert(Island& island, Individual individual);
+    void build_best(Island& island);
+
+    const Problem& problem_;
+    const PlanOptions& options_;
+    const std::function<double()>& elapsed_;
+    std::vector<std::int32_t> sizes_;
+    bool strict_;
+    std::optional<Built> best_;
+    std::vector<Island> islands_;
+    int steps_ = 0;
+};
+
+void Search::add_seed(std::size_t index, const std::shared_ptr<const Setting>& setting,
+                      const AllocationGenes& genes, Rank by) {
+    if (!setting->possible) return;
+    Island& island = islands_[index];
+    Individual individual;
+    individual.setting = setting;
+    individual.genes = genes;
+    individual.choice.assign(problem_.use_count(), GapChoice::keep);
+    const Priorities priorities = rank(*setting, by);
+    if (!cover(*setting, priorities, individual.choice)) return;
+    std::vector<std::uint32_t> order(setting->gaps.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return priorities.head[a] < priorities.head[b];
+    });
+    restore(*setting, order, individual.choice);
+    individual.fitness = island.judge.period(*setting, individual.choice);
+    if (individual.fitness == INT64_MAX) return;
+    individual.stalls = island.judge.stalls(*setting);
+    insert(island, std::move(individual));
+}
+
+void Search::seed() {
+    islands_.resize(options_.genetic ? island_count : 1);
+    std::vector<AllocationGenes> genes;
+    if (strict_) {
+        for (const double ratio : {1.0, 1.1, 1.26, 1.6, 2.1, 4.1, 16.1, 1e18}) {
+            AllocationGenes g = class_genes(problem_, sizes_, ratio);
+            if (!g.top.empty() && std::find(genes.begin(), genes.end(), g) == genes.end())
+                genes.push_back(std::move(g));
+        }
+    } else {
+        genes.push_back(shared_genes(sizes_.size()));
+    }
+    std::vector<OpId> program(problem_.graph.ops.size());
+    std::iota(program.begin(), program.end(), 0);
+    std::vector<std::vector<OpId>> orders{program};
+    if (options_.reorder && program.size() <= 20000) orders.push_back(frugal_order(problem_));
+    const Rank ranks[] = {Rank::farthest_next, Rank::longest_gap, Rank::largest_gap};
+    std::size_t at = 0;
+    for (std::size_t o = 0; o < orders.size(); ++o)
+        for (const AllocationGenes& g : genes) {
+            const auto setting = make_setting(orders[o], g);
+            for (const Rank by : ranks) {
+                add_seed(at % islands_.size(), setting, g, by);
+                ++at;
+                if (stop() && best_) return;
+            }
+        }
+    // An island without a seed of its own starts from its neighbour's best.
+    for (std::size_t round = 0; round < islands_.size(); ++round)
+        for (std::size_t i = 0; i < islands_.size(); ++i) {
+            const Island& neighbour = islands_[(i + 1) % islands_.size()];
+            if (islands_[i].population.empty() && !neighbour.population.empty())
+                islands_[i].population.push_back(neighbour.population.front());
+        }
+    for (Island& island : islands_) {
+        if (island.population.empty()) continue;
+        island.walker = island.population.front();
+        island.memory.assign(memory_length, island.walker.fitness);
+    }
+}
+
+/// Best first; a candidate as good as one that is there already adds nothing.
+void Search::insert(Island& island, Individual individual) {
+    auto& all = island.population;
+    const auto at = std::lower_bound(all.begin(), all.end(), individual.fitness,
+                                     [](const Individual& a, std::int64_t f) { return a.fitness < f; });
+    if (at != all.end() && at->fitness == individual.fitness) {
+        *at = std::move(individual);
+        return;
+    }
+    all.insert(at, std::move(individual));
+    if (all.size() > population_size) all.pop_back();
+}
+
+/// One mutation of a parent; false when it came to nothing.
+bool Search::step(Island& island, const Individual& parent, Individual& child, Random& random) {
+    const double which = random.unit();
+    child.setting = parent.setting;
+    child.genes = parent.genes;
+    child.choice = parent.choice;
+    const bool order = options_.reorder && which < 0.15;
+    const bool allocation = options_.vary_allocation && !order && which < (strict_ ? 0.4 : 0.17);
+    if (order || allocation) {
+        std::vector<OpId> ops = parent.setting->sequence.order;
+        if (order && !mutate_order(problem_, ops, random)) return false;
+        if (allocation) mutate_genes(problem_, sizes_, strict_, child.genes, random);
+        child.setting = make_setting(std::move(ops), child.genes);
+        if (!child.setting->possible) return false;
+        adapt_choice(*child.setting, child.choice);
+        if (!repair(*child.setting, child.choice, random)) return false;
+    } else if (options_.vary_swaps) {
+        if (!mutate_choice(parent, child.choice, random)) return false;
+    } else {
+        return false;
+    }
+    child.fitness = island.judge.period(*child.setting, child.choice);
+    return child.fitness != INT64_MAX;
+}
+
+bool Search::cross(Island& island, const Individual& a, const Individual& b, Individual& child,
+                   Random& random) {
+    const std::size_t n = problem_.graph.ops.size();
+    const std::size_t cut = random.below(n + 1);
+    child.genes = options_.vary_allocation && random.chance(0.5)
+                      ? cross_genes(a.genes, b.genes, random.below(sizes_.size() + 1))
+                      : a.genes;
+    child.setting = a.setting;
+    const bool same_order = a.setting->sequence.order == b.setting->sequence.order;
+    if (!same_order || !(child.genes == a.genes)) {
+        child.setting = make_setting(cross_orders(a.setting->sequence.order, b.setting->sequence.order, cut),
+                                     child.genes);
+        if (!child.setting->possible) return false;
+    }
+    Choices other = b.choice;
+    adapt_choice(*child.setting, other);
+    Choices own = a.choice;
+    adapt_choice(*child.setting, own);
+    if (!cross_choice(*child.setting, own, other, static_cast<std::int32_t>(cut), child.choice, random))
+        return false;
+    child.fitness = island.judge.period(*child.setting, child.choice);
+    if (child.fitness == INT64_MAX) return false;
+    child.stalls = island.judge.stalls(*child.setting);
+    return true;
+}
+
+void Search::generation(Island& island, std::size_t index, int number) {
+    if (island.population.empty()) return;
+    Random random(options_.seed, static_cast<std::uint64_t>(number), index);
+    Individual child;
+    // The walk: late acceptance from the island's best.
+    if (island.walker.fitness > island.population.front().fitness + island.population.front().fitness / 100) {
+        island.walker = island.population.front();
+        island.memory.assign(memory_length, island.walker.fitness);
+    }
+    std::int64_t inserted = island.population.front().fitness;
+    for (int k = 0; k < steps_ && !(options_.cancel && options_.cancel->load(std::memory_order_relaxed));
+         ++k) {
+        if (!step(island, island.walker, child, random)) continue;
+        std::int64_t& remembered = island.memory[island.memory_at];
+        island.memory_at = (island.memory_at + 1) % island.memory.size();
+        if (child.fitness <= island.walker.fitness || child.fitness <= remembered) {
+            std::swap(island.walker, child);
+            island.walker.stalls = island.judge.stalls(*island.walker.setting);
+            if (island.walker.fitness < inserted) {
+                inserted = island.walker.fitness;
+                insert(island, island.walker);
+            }
+        }
+        remembered = std::min(remembered, island.walker.fitness);
+    }
+    if (!options_.genetic) return;
+    // The population: crossover of two, then a short climb.
+    for (int k = 0; k < std::max(1, steps_ / 16); ++k) {
+        auto& all = island.population;
+        if (all.size() < 2) break;
+        const std::size_t a = std::min(random.below(all.size()), random.below(all.size()));
+        std::size_t b = random.below(all.size());
+        if (a == b) b = (b + 1) % all.size();
+        Individual born;
+        if (!cross(island, all[a], all[b], born, random)) continue;
+        for (int climb = 0; climb < 4; ++climb)
+            if (step(island, born, child, random) && child.fitness <= born.fitness) {
+                std::swap(born, child);
+                born.stalls = island.judge.stalls(*born.setting);
+            }
+        if (born.fitness < all.back().fitness || all.size() < population_size)
+            insert(island, std::move(born));
+    }
+}
+
+/// The island's best as a plan, if it can be better than the best so far.
+void Search::build_best(Island& island) {
+    if (island.population.empty()) return;
+    const Individual& top = island.population.front();
+    if (top.fitness >= island.built_fitness ||
+        (best_ && best_->sim.remaps == 0 && top.fitness >= best_->sim.period_ns))
+        return;
+    island.built_fitness = top.fitness;
+    BuildOptions options;
+    options.place.allow_remaps = !options_.no_remaps;
+    auto built = build(*top.setting, top.choice, options);
+    if (!built || (best_ && !better(*built, *best_))) return;
+    best_ = std::move(built);
+    if (options_.on_better) options_.on_better(best_->plan, elapsed_());
+}
+
+Built Search::run() {
+    steps_ = static_cast<int>(
+        std::clamp<std::size_t>(400000 / (problem_.graph.ops.size() + problem_.use_count() / 2 + 1), 4, 200));
+    if (!optimal()) {
+        tbb::task_arena arena(options_.threads > 0 ? options_.threads : tbb::task_arena::automatic);
+        seed();
+        for (Island& island : islands_) build_best(island);
+        for (int number = 1; !stop() && !optimal(); ++number) {
+            if (options_.generations > 0 && number > options_.generations) break;
+            arena.execute([&] {
+                tbb::parallel_for(
+                    std::size_t{0}, islands_.size(),
+                    [&](std::size_t i) { generation(islands_[i], i, number); }, tbb::simple_partitioner());
+            });
+            if (islands_.size() > 1 && number % migration_period == 0) {
+                std::vector<Individual> travellers;
+                for (const Island& island : islands_)
+                    travellers.push_back(island.population.empty() ? Individual{}
+                                                                   : island.population.front());
+                for (std::size_t i = 0; i < islands_.size(); ++i)
+                    if (travellers[i].setting)
+                        insert(islands_[(i + 1) % islands_.size()], std::move(travellers[i]));
+            }
+            for (Island& island : islands_) build_best(island);
+        }
+    }
+    if (!best_)
+        throw PlanError(
+            "no plan found within " + std::to_string(problem_.limit_bytes) + " bytes under these options" +
+            (strict_
+                 ? " (strict size classes need slots for every class): raise the limit or use --classes ours"
+                 : ": raise the limit"));
+    return std::move(*best_);
+}
+
+}  // namespace
+
+bool better(const Built& a, const Built& b) {
+    const auto x = static_cast<double>(a.sim.period_ns), y = static_cast<double>(b.sim.period_ns);
+    if (a.sim.remaps < b.sim.remaps) return x <= y * 1.002;
+    if (a.sim.remaps > b.sim.remaps) return x * 1.002 < y;
+    return x < y;
+}
+
+Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
+             const std::function<double()>& elapsed) {
+    return Search(problem, options, std::move(first), elapsed).run();
+}
+
+}  // namespace swapadvisor::planner
