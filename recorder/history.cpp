@@ -56,7 +56,7 @@ void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_
     buffer.place = places_[small]++;
     slot_by_id_.emplace(id, slot);
     if (!small) live_bytes_ = wrapping_add(live_bytes_, bytes);
-    events.push({EventKind::allocate, slot, 0});
+    events.push({EventKind::allocate, slot, 0}, may_grow());
 }
 
 void History::release(BufferId id) {
@@ -68,7 +68,7 @@ void History::release(BufferId id) {
     buffer.death_event = events.end();
     if (!buffer.small) live_bytes_ = wrapping_add(live_bytes_, -buffer.bytes);
     dead_.push_back(slot);
-    events.push({EventKind::release, slot, 0});
+    events.push({EventKind::release, slot, 0}, may_grow());
 }
 
 void History::escaped(BufferId id) {
@@ -92,7 +92,7 @@ std::uint64_t History::op(const OpView& op) {
     record.touch_begin = touches.end();
     record.touch_count = op.touch_count;
     for (std::uint32_t i = 0; i < op.touch_count; ++i)
-        touches.push({slot_of(op.touches[i].buffer), op.touches[i].access});
+        touches.push({slot_of(op.touches[i].buffer), op.touches[i].access}, may_grow());
     std::uint32_t next = 0;
     record.key = match_key(op, [&](BufferId) {
         const BufferHistory& buffer = buffers[touches[record.touch_begin + next++].slot];
@@ -109,8 +109,8 @@ std::uint64_t History::op(const OpView& op) {
     const std::uint64_t seq = ops.end();
     const std::uint64_t before = seq > ops.first() ? ops[seq - 1].prefix_hash : 0;
     record.prefix_hash = mod_add(mod_multiply(before, kBase), record.token % kPrime);
-    events.push({EventKind::op, 0, seq});
-    ops.push(record);
+    events.push({EventKind::op, 0, seq}, may_grow());
+    ops.push(record, may_grow());
     return seq;
 }
 

@@ -14,24 +14,26 @@
 
 namespace swapadvisor {
 
-/// Append-only sequence that keeps the newest `capacity` entries. Memory grows by doubling up to that.
+/// Append-only sequence that keeps the newest entries: at most `capacity`, and no more than there were at the
+/// last push that was allowed to grow (by doubling).
 template <class T>
 class Ring {
   public:
     explicit Ring(std::size_t capacity) : capacity_(capacity) {}
     std::uint64_t first() const { return first_; }
     std::uint64_t end() const { return end_; }
+    std::size_t room() const { return data_.size(); }
     bool has(std::uint64_t i) const { return i >= first_ && i < end_; }
     T& operator[](std::uint64_t i) { return data_[i & (data_.size() - 1)]; }
     const T& operator[](std::uint64_t i) const { return data_[i & (data_.size() - 1)]; }
-    void push(const T& value) {
-        if (end_ - first_ == data_.size()) make_room();
+    void push(const T& value, bool may_grow = true) {
+        if (end_ - first_ == data_.size()) make_room(may_grow);
         (*this)[end_++] = value;
     }
 
   private:
-    void make_room() {
-        if (data_.size() >= capacity_) {
+    void make_room(bool may_grow) {
+        if (data_.size() >= capacity_ || (!may_grow && !data_.empty())) {
             ++first_;
             return;
         }
@@ -104,6 +106,13 @@ class History {
     void op_duration(std::uint64_t seq, std::int64_t ns);
 
     std::uint64_t op_count() const { return ops.end(); }
+    /// More history than this is not needed at the moment (a power of two, counted in ops): old entries go
+    /// rather than that memory grows. 0: as much as allowed.
+    void enough(std::size_t ops_wanted) { enough_ = ops_wanted; }
+    /// Is the op still here with all its touches and its event?
+    bool has_whole(std::uint64_t i) const {
+        return ops.has(i) && ops[i].touch_begin >= touches.first() && ops[i].event >= events.first();
+    }
     /// First op whose touches and events are all still here.
     std::uint64_t oldest_op() const;
     /// Are the `length` tokens that end at `last` equal to those `lag` earlier? O(1). Both must be in the
@@ -129,6 +138,8 @@ class History {
     std::size_t dead_first_ = 0;
     std::uint64_t places_[2] = {0, 0};
     std::int64_t live_bytes_ = 0;
+    bool may_grow() const { return enough_ == 0 || ops.room() < enough_; }
+    std::size_t enough_ = 0;
     std::vector<std::uint64_t> powers_;
 };
 

@@ -11,6 +11,8 @@ namespace {
 constexpr std::uint64_t kWindow = 4;        // ops that propose a period together
 constexpr std::size_t kPlaces = 1 << 16;    // entries of each place table
 constexpr std::uint64_t kShortPeriod = 64;  // shorter ones must be seen three times, longer ones twice
+constexpr std::uint64_t kPeriodsKept = 12;  // instances in the history while a loop holds: medians need some
+constexpr std::size_t kShortestHistory = 1 << 13;
 constexpr std::uint64_t kShortestRun = 16;
 constexpr std::uint64_t kMaxMultiple =
     4;  // buffers that take turns: the period is a multiple of the token period
@@ -29,11 +31,9 @@ IterationFinder::IterationFinder(std::size_t max_ops)
 std::uint64_t IterationFinder::op(const OpView& view) {
     const std::uint64_t i = history_.op(view);
     note_first_seen(i);
-    const std::uint64_t before = previous_same_window(i);
     if (mark_count_ >= 2) return i;
     if (lock_.period != 0) {
-        const bool here = i >= lock_.period + history_.oldest_op();
-        if (here && history_.same_place(i, lock_.period)) {
+        if (history_.has_whole(i - lock_.period) && history_.same_place(i, lock_.period)) {
             ++lock_.run;
             if (!lock_.delivered)
                 consider_delivery();
@@ -43,6 +43,9 @@ std::uint64_t IterationFinder::op(const OpView& view) {
         }
         end_loop(i);
     }
+    // As much history as the loop needs while it holds; more again once it has been gone for long.
+    if (++unlocked_ops_ > history_.ops.room() / 2) history_.enough(0);
+    const std::uint64_t before = previous_same_window(i);
     if (before != kNever) try_periods(i, i - before);
     return i;
 }
@@ -133,6 +136,10 @@ bool IterationFinder::try_periods(std::uint64_t i, std::uint64_t distance) {
         // What was seen of this very loop before counts too: two steps between evaluations, again and again.
         const std::uint64_t seen = remember_period(period, iteration->signature);
         const std::uint64_t needed = run_needed(period);
+        unlocked_ops_ = 0;
+        std::size_t enough = kShortestHistory;
+        while (enough < kPeriodsKept * period) enough *= 2;
+        history_.enough(enough);
         lock_ = {period, period, false, needed > seen ? needed - seen : 0, std::move(iteration)};
         consider_delivery();
         return true;
@@ -259,6 +266,9 @@ void IterationFinder::end_loop(std::uint64_t end) {
             on_loop_end(std::move(newest), lock_.run + lock_.period);
         }
     }
+    // Places were not kept up while the loop held: its last instance stands for all.
+    if (lock_.period != 0 && !lock_.iteration->marked)
+        for (std::uint64_t i = end - lock_.period; i < end; ++i) previous_same_window(i);
     lock_ = {};
 }
 

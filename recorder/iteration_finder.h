@@ -85,6 +85,7 @@ class IterationFinder {
     History history_;
     std::uint64_t max_period_;
     Lock lock_;
+    std::uint64_t unlocked_ops_ = 0;  // since the last lock
     std::shared_ptr<const Iteration> steady_;
     std::uint64_t steady_period_ = 0;
     std::vector<std::uint64_t>

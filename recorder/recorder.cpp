@@ -26,6 +26,7 @@
 namespace swapadvisor {
 namespace {
 
+constexpr std::uint64_t kOpsPerClock = 8;  // the clock is read once in so many ops
 constexpr long kIdleSleepNs = 1'000'000;
 constexpr long kLongIdleSleepNs = 20'000'000;
 constexpr std::uint64_t kFlushEveryNs = 500'000'000;  // what a kill -9 may cost at most
@@ -210,7 +211,7 @@ struct Recorder::Impl {
     std::atomic<bool> closed{false}, stop{false};
     bool started = false, has_thread = false, abandoned = false;
     pthread_t thread{};
-    std::uint64_t next_seq = 0;  // producer
+    std::uint64_t next_seq = 0, last_host_ns = 0;  // producer
 
     std::mutex drain_mutex;  // taken by the consumer; contended only in flush()
     std::vector<std::uint64_t> scratch;
@@ -256,7 +257,8 @@ std::uint64_t Recorder::op(const OpView& op) {
     for (int i = 0; i < 6; i += 2)
         ring.put(static_cast<std::uint64_t>(op.geometry[i]) << 32 | op.geometry[i + 1]);
     ring.put(reinterpret_cast<std::uint64_t>(op.stream));
-    ring.put(host_ns());
+    if (seq % kOpsPerClock == 0) impl_->last_host_ns = host_ns();
+    ring.put(impl_->last_host_ns);
     for (std::size_t i = 0; i < touches; ++i)
         ring.put(op.touches[i].buffer << 2 | static_cast<std::uint64_t>(op.touches[i].access));
     impl_->end();
