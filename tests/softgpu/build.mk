@@ -12,7 +12,7 @@ $(SOFTGPU_TABLES): tests/softgpu/driver/generate_tables.py $(SOFTGPU_DRIVER_CPP)
 	@touch $@
 $(BUILD)/obj/tests/softgpu/driver_tables.o: $(SOFTGPU_TABLES)
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -Wno-shadow -MMD -MP -c $< -o $@
+	$(CXX) $(CXXFLAGS) -Wno-shadow -Wno-deprecated-declarations -MMD -MP -c $< -o $@
 
 SOFTGPU_DRIVER_OBJ := $(call obj,$(SOFTGPU_DRIVER_CPP)) $(BUILD)/obj/tests/softgpu/driver_tables.o
 $(SOFTGPU)/libcuda.so.1: $(SOFTGPU_DRIVER_OBJ) $(SOFTGPU)/libptx.a tests/softgpu/driver/exports.map

@@ -7,6 +7,7 @@
 
 #include "tests/softgpu/driver/api.h"
 #include "tests/softgpu/driver/capture.h"
+#include "tests/softgpu/driver/graph_api.h"
 
 namespace softgpu {
 
@@ -25,6 +26,7 @@ CUmemPoolHandle_st* default_pool(int device) {
 }
 
 void free_pool_memory(Span& span) {
+    if (span.from_graph) return release_graph_memory(span.begin);
     if (span.pool) span.pool->used -= span.bytes();
     driver().memory.free(span);
 }
@@ -90,6 +92,15 @@ CUresult free_async(Call&, CUdeviceptr address, CUstream handle) {
     if (span->kind != SpanKind::pool && span->kind != SpanKind::device) return CUDA_ERROR_INVALID_VALUE;
     OpRef op = new_op(stream, "free");
     op->quiet = true;
+    if (span->from_graph) {
+        ++span->graph_frees;
+        op->on_end = [address](Op&) {
+            if (Span* s = driver().memory.find(address)) --s->graph_frees;
+            release_graph_memory(address);
+        };
+        enqueue(stream, op);
+        return CUDA_SUCCESS;
+    }
     op->on_end = [address, id = span->id](Op&) {
         Span* s = driver().memory.find(address);
         if (s && s->begin == address && s->id == id) free_pool_memory(*s);

@@ -103,8 +103,3 @@ void leave_capture(const std::shared_ptr<CaptureSession>& session) {
 }
 
 }  // namespace softgpu
-namespace softgpu {
-CUresult capture_allocation(const StreamRef&, CUdeviceptr*, std::size_t, const CUmemPoolProps&) {
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-}
-}  // namespace softgpu

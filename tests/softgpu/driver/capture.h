@@ -15,7 +15,8 @@ struct CaptureSession {
     std::weak_ptr<CUstream_st> origin;
     std::vector<std::weak_ptr<CUstream_st>> members;
     std::shared_ptr<Graph> graph;
-    CUgraph existing = nullptr;  ///< cuStreamBeginCaptureToGraph
+    CUgraph handle = nullptr;
+    bool existing = false;  ///< cuStreamBeginCaptureToGraph: the graph was there before
     bool invalid = false;
 
     void invalidate() { invalid = true; }

@@ -362,6 +362,12 @@ Call::Call(const char* name, unsigned flags) : name_(name) {
     }
 }
 
-Call::~Call() = default;
+Call::~Call() {
+    if (!lock_.owns_lock()) return;
+    auto functions = std::move(driver().deferred);
+    driver().deferred.clear();
+    lock_.unlock();
+    for (const auto& f : functions) f();
+}
 
 }  // namespace softgpu

@@ -15,6 +15,7 @@
 #include "tests/softgpu/driver/sim.h"
 
 namespace softgpu {
+struct Graph;
 struct CaptureSession;
 class KernelMemory;
 class RaceCheck;
@@ -104,6 +105,9 @@ struct Driver {
     std::unique_ptr<RaceCheck> races;
     std::unique_ptr<Stats> stats;
     std::uint64_t copies_started = 0;
+    std::map<std::uint64_t, std::uint64_t> graph_addresses;  ///< of allocation nodes: address -> bytes
+    std::map<const Graph*, CUgraph_st*> child_handles;        ///< handed out for graphs inside nodes
+    std::vector<std::function<void()>> deferred;             ///< host functions to call once the lock is free
 
     Kind kind(const void* handle) const {
         const auto it = alive.find(handle);

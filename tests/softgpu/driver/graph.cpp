@@ -28,13 +28,20 @@ CUgraphNodeType type_of(const Work& work) {
 Graph::Graph() : id(++g_ids) {}
 
 Graph::~Graph() {
+    if (const auto it = driver().child_handles.find(this); it != driver().child_handles.end()) {
+        driver().alive.erase(it->second);
+        delete it->second;
+        driver().child_handles.erase(it);
+    }
     for (const auto& node : nodes) driver().alive.erase(node.get());
     for (const auto& [object, count] : user_objects) {
         object->references -= std::min(object->references, count);
         if (object->references > 0) continue;
         driver().alive.erase(object);
-        object->destroy(object->user);
-        delete object;
+        driver().deferred.push_back([object = object] {
+            object->destroy(object->user);
+            delete object;
+        });
     }
 }
 

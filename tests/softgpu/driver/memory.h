@@ -81,6 +81,7 @@ struct Span {
     bool freeing = false;  ///< a free is queued
     VectorClock free_clock;
     bool from_graph = false;
+    int graph_claims = 0, graph_frees = 0;  ///< launches that allocate it, and of these queued frees
 
     bool on_host() const { return kind == SpanKind::host || kind == SpanKind::registered || (kind == SpanKind::mapped && device < 0); }
     std::uint64_t bytes() const { return end - begin; }

@@ -203,6 +203,11 @@ CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t by
     Memory& memory = driver().memory;
     if (side.address == 0) return CUDA_ERROR_INVALID_VALUE;
     const Span* span = memory.find(side.address);
+    const auto& in_graphs = driver().graph_addresses;
+    if (auto it = in_graphs.upper_bound(side.address); !span && it != in_graphs.begin()) {
+        --it;  // memory of a graph: mapped when the graph is launched
+        if (side.address + bytes <= it->first + it->second) return CUDA_SUCCESS;
+    }
     if (!span) {
         const bool must_be_known = side.type == CU_MEMORYTYPE_DEVICE || memory.in_range(side.address);
         return must_be_known ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -290,6 +295,11 @@ bool known_memory(std::uint64_t address, std::uint64_t bytes) {
 
 bool on_device(std::uint64_t address) {
     const Span* span = driver().memory.find(address);
+    if (!span) {
+        const auto& in_graphs = driver().graph_addresses;
+        auto it = in_graphs.upper_bound(address);
+        return it != in_graphs.begin() && address < (--it)->first + it->second;
+    }
     return span && !span->on_host() && span->kind != SpanKind::managed;
 }
 
@@ -338,7 +348,8 @@ OpRef make_op(const StreamRef& stream, const Work& work) {
         const std::uint64_t bytes = w->bytes();
         OpRef op;
         if (from_device && to_device) {
-            const int source = d.memory.find(w->from.address)->device, target = d.memory.find(w->to.address)->device;
+            const Span *a = d.memory.find(w->from.address), *b = d.memory.find(w->to.address);
+            const int source = a ? a->device : stream->context->device, target = b ? b->device : source;
             if (source == target) {
                 op = new_op(stream, "copy d2d", Engine::compute);
                 op->duration = kDeviceCopyOverhead + duration_of(2.0 * static_cast<double>(bytes), o.memory_bytes_per_s);
