@@ -75,7 +75,8 @@ $(PROBES)/%.so: $(PROBE_DIR)/%.c
 $(PROBES)/%: $(PROBE_DIR)/%.cpp $(BUILD)/tests/fakedriver/libcuda.so.1
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< -ldl -lpthread $(PROBE_LIBS)
-$(PROBES)/linked_probe: PROBE_LIBS := $(BUILD)/tests/fakedriver/libcuda.so.1
+$(PROBES)/linked_probe $(PROBES)/call_bench: PROBE_LIBS := $(BUILD)/tests/fakedriver/libcuda.so.1
 TEST_DEPS += $(patsubst $(PROBE_DIR)/%.cpp,$(PROBES)/%,$(wildcard $(PROBE_DIR)/*.cpp))
 TEST_DEPS += $(patsubst $(PROBE_DIR)/%.c,$(PROBES)/%.so,$(wildcard $(PROBE_DIR)/*.c))
 TEST_DEPS += $(BUILD)/tests/fakedriver/libcuda.so.1 $(BUILD)/tests/fakedriver/old/libcuda.so.1
+BENCHES += $(PROBES)/call_bench $(BUILD)/tests/fakedriver/libcuda.so.1

@@ -11,7 +11,7 @@ import sys
 
 # Relative to the build folder; the first word is looked for there, or in scripts/ if it ends in .py.
 BENCHES = [
-    ["bench/interpose_bench.py"],
+    ["bench_interpose.py"],
     ["softgpu/ptx_bench"],
     ["bench/planner_bench"],
 ]
