@@ -255,8 +255,9 @@ void RuntimeState::free(Buffer& buffer) {
     for (auto& managed_context : contexts)
         if (managed_context->residency.get() == buffer.owner) m = managed_context.get();
     m->recorder->release(buffer.id);
-    m->director->steering().released(buffer);
+    m->director->steering().releasing(buffer);
     m->residency->release(buffer);
+    m->director->steering().released();
     live.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -5,8 +5,9 @@ REPLAYER_OBJS := $(call obj,$(REPLAYER_SRCS))
 $(BUILD)/libswapadvisor_replayer.a: $(REPLAYER_OBJS)
 	rm -f $@; ar rcs $@ $^
 
-$(BUILD)/tests/replayer_tests: $(call obj,$(wildcard tests/unit/replayer/*.cpp)) $(CATCH_MAIN) $(BUILD)/libswapadvisor_replayer.a
+$(BUILD)/tests/replayer_tests: $(call obj,$(wildcard tests/unit/replayer/*.cpp)) $(CATCH_MAIN) $(BUILD)/libswapadvisor_replayer.a \
+		$(BUILD)/libswapadvisor_recorder.a $(BUILD)/libswapadvisor_planner.a
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ -ldl -lpthread
+	$(CXX) $(LDFLAGS) -o $@ $^ $(RECORDER_LIBS) $(PLANNER_LIBS) -ldl -lpthread
 
 TEST_SUITES += $(BUILD)/tests/replayer_tests

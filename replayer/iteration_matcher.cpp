@@ -12,6 +12,7 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
     const std::size_t n = it.ops.size();
     births_.resize(n);
     users_.resize(it.tensors.size());
+    freed_late_.resize(it.tensors.size());
     for (std::size_t op = 0; op < n; ++op) {
         keys_.push_back(it.ops[op].key);
         like_first_ += it.ops[op].key == it.ops[0].key;
@@ -27,6 +28,10 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
     std::size_t op = 0;
     for (const IterationEvent& event : it.events) {
         if (event.kind == EventKind::op) ++op;
+        const auto index = static_cast<std::size_t>(event.index);
+        if (event.kind == EventKind::release && !it.tensors[index].persistent && !users_[index].empty() &&
+            it.tensors[index].death_event > it.tensors[index].birth_event)
+            freed_late_[index] = users_[index].back() + 1 < static_cast<std::int32_t>(op);
         if (event.kind == EventKind::allocate && takes_part(event.index))
             (op < n ? births_[op] : at_end).push_back(event.index);
     }

@@ -37,6 +37,12 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
         if (!valid(action.tensor)) return refuse("the plan names a tensor that the iteration does not have");
         const bool places = action.kind == ActionKind::alloc || action.kind == ActionKind::in;
         if (places && !place(action.tensor, action.at)) return refuse("the plan moves a tensor between places");
+        if (action.kind == ActionKind::free && action.after >= 0 && action.after < n && iteration->freed_late(action.tensor)) {
+            // The program goes on holding it: what it holds has to be kept, so this is a copy out.
+            script->outs_.push_back({ActionKind::out, action.tensor, action.after, 0});
+            script->copies_[static_cast<std::size_t>(action.tensor)] = true;
+            script->marked_[static_cast<std::size_t>(action.after)] = true;
+        }
         if (action.kind == ActionKind::alloc || action.kind == ActionKind::free) continue;
         if (action.after < -1 || action.after >= n || (action.after == -1 && action.kind != ActionKind::in))
             return refuse("the plan names a position out of range");
@@ -88,6 +94,10 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::string& err
     for (const planner::InitialTensor& initial : plan.initial) issue_in({ActionKind::in, initial.tensor, -1, 0}, -1);
     issue(-1);
     return CUDA_SUCCESS;
+}
+
+void PlanFollower::released() {
+    if (next_in_ < script_->ins_.size() && script_->ins_[next_in_].after <= position_) issue(position_);
 }
 
 Mark PlanFollower::mark_of(std::int32_t after) const {
@@ -155,8 +165,8 @@ bool PlanFollower::issue_in(const PlanScript::Step& step, std::int32_t position)
         return true;
     }
     if (!pool->vacant(step.tensor)) {
-        if (step.before > position + 1) return false;
-        ++late;  // the op itself will get it
+        if (step.before > position) return false;  // the program may still free what is there, or an op may get it
+        ++late;
         return true;
     }
     if (pool->claim(*b) == CUDA_SUCCESS) residency_.copy_in(*b, mark_of(step.after));

@@ -54,6 +54,8 @@ class PlanFollower {
     CUresult install(const IterationMatcher& matcher, std::string& error);
     /// The op at `position` was issued. Skipped positions are made up for.
     void after_op(std::int32_t position, Mark mark);
+    /// The program freed something: arrivals that were waiting for its place may start.
+    void released();
     const PlanScript& script() const { return *script_; }
 
     std::uint64_t late = 0;      ///< actions that could not be issued in time

@@ -5,6 +5,7 @@
 namespace swapadvisor {
 namespace {
 constexpr std::uint64_t kNever = ~0ull;
+constexpr std::uint64_t kLasting = 4;  // iterations after which an installation was worth it
 }
 
 PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency) {
@@ -126,7 +127,7 @@ void PlanSwitch::boundary() {
     counts_.out_bytes = moved.bytes_out - bytes_out_;
     if (follower_) {
         ++counts_.planned_iterations;
-        whole_iteration_ = true;
+        if (++lasted_ >= kLasting) current_->short_lives = 0;
         counts_.mapping_calls = residency_.memory().mapping_calls() - mapping_;
         counts_.late = follower_->late;
         counts_.left_out = follower_->left_out;
@@ -134,7 +135,9 @@ void PlanSwitch::boundary() {
     const bool clean = matcher_->foreign() <= 8 + ops / 50 && matcher_->skipped() == 0 &&
                        matcher_->unexpected_births() == 0 && matcher_->complete();
     matcher_->restart();
-    if (clean && current_->best && !current_->hopeless() && (!follower_ || current_->version != installed_version_) &&
+    current_->clean = clean ? current_->clean + 1 : 0;
+    const int needed = back_off ? 1 << std::min(current_->short_lives, 6) : 1;
+    if (current_->clean >= needed && current_->best && current_->refusals < 3 && (!follower_ || current_->version != installed_version_) &&
         (!may_install || may_install()))
         install(*current_);
     bytes_in_ = moved.bytes_in;
@@ -166,7 +169,7 @@ void PlanSwitch::install(Known& known) {
     installed_version_ = known.version;
     counts_.predicted_ns = known.best->plan().predicted_ns;
     counts_.signature = known.script->iteration().signature;
-    whole_iteration_ = false;
+    lasted_ = 0;
     if (on_change)
         on_change(true, "plan installed: " + std::to_string(residency_.pool()->atoms()) + " atoms, predicted " +
                             std::to_string(counts_.predicted_ns) + " ns per iteration");
@@ -178,7 +181,10 @@ void PlanSwitch::left(const char* reason) {
     ++counts_.divergences;
     counts_.reason = reason;
     follower_.reset();
-    if (current_ != nullptr && !whole_iteration_) ++current_->short_lives;
+    if (current_ != nullptr) {
+        current_->clean = 0;
+        if (lasted_ < kLasting) ++current_->short_lives;
+    }
     lose();
     if (on_change) on_change(false, reason);
 }

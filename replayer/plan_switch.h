@@ -40,8 +40,11 @@ class PlanSwitch {
     // --- what the program does --------------------------------------------------------------------------------------
     std::int32_t expect(std::uint64_t bytes);       ///< before an allocation: its tensor, or -1
     void allocated(Buffer& buffer);
-    void released(Buffer& buffer) {
+    void releasing(Buffer& buffer) {                ///< before Residency::release
         if (matcher_) matcher_->released(buffer);
+    }
+    void released() {                               ///< after it
+        if (follower_) follower_->released();
     }
     /// Before Residency::begin. `key`: the recorder's match key; `seq`: the op's number.
     void before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
@@ -54,6 +57,7 @@ class PlanSwitch {
     bool in_step() const { return matcher_ != nullptr; }
     std::function<void(bool planned, const std::string& line)> on_change;   ///< installed or left
     std::function<bool()> may_install;                                      ///< null: always
+    bool back_off = true;   ///< after installations that did not last, wait for twice as many clean iterations each time
 
   private:
     struct Known {
@@ -61,9 +65,9 @@ class PlanSwitch {
         std::shared_ptr<const PlanScript> best;
         std::uint64_t version = 0;                  ///< of `best`
         std::uint64_t failed = 0;                   ///< when matching it last failed: look-alikes take turns
-        int short_lives = 0;                        ///< installations that did not last one iteration
+        int short_lives = 0;                        ///< installations that did not last, in a row
+        int clean = 0;                              ///< whole instances matched since
         int refusals = 0;
-        bool hopeless() const { return short_lives >= 3 || refusals >= 3; }
     };
     Known* find(std::uint64_t signature);
     void sync(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
@@ -83,7 +87,8 @@ class PlanSwitch {
     std::int32_t pending_tensor_ = -1;
     std::uint64_t turn_ = 0, unsynced_ops_ = 0;
     std::uint64_t bytes_in_ = 0, bytes_out_ = 0, mapping_ = 0;   ///< at the last boundary
-    bool switching_ = false, whole_iteration_ = false;
+    bool switching_ = false;
+    std::uint64_t lasted_ = 0;                      ///< iterations that the installed plan was followed
     SwitchCounts counts_;
 };
 
