@@ -1,6 +1,8 @@
 #include "planner/bound.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "planner/bound_model.h"
 #include "planner/planner.h"
@@ -65,21 +67,49 @@ Bounds bound(const Graph& graph, const BoundOptions& options) {
                         " bytes: one op alone uses " + std::to_string(least) + "; give it at least that");
     if (graph.ops.empty()) return result;
 
-    bounds::ModelOptions coarse;
-    coarse.limit_bytes = options.limit_bytes;
-    const bounds::Model model = bounds::build_model(graph, coarse);
-    double in_bytes = 0, out_bytes = 0;
-    const auto prices = bounds::traffic_prices(model, options.seconds, in_bytes, out_bytes);
-    result.in_bytes = static_cast<std::int64_t>(in_bytes);
-    result.out_bytes = static_cast<std::int64_t>(out_bytes);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto left = [&] {
+        return options.seconds -
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
     const auto whole = [](long double ns) {
         return static_cast<std::int64_t>(std::max(0.0L, ns * (1 - 1e-12L) - 1));
     };
+    // Few slots first: their prices are a good start for more.
+    bounds::ModelOptions shape;
+    shape.limit_bytes = options.limit_bytes;
+    const bounds::Model model = bounds::build_model(graph, shape);
+    double in_bytes = 0, out_bytes = 0;
+    auto prices = bounds::traffic_prices(model, std::max(1.0, left() / 2), in_bytes, out_bytes);
+    result.in_bytes = static_cast<std::int64_t>(in_bytes);
+    result.out_bytes = static_cast<std::int64_t>(out_bytes);
     result.traffic_ns = whole(bounds::proved_ns(model, prices));
+    if (model.ignored_bytes > 0 || model.slots < static_cast<int>(graph.ops.size()))
+        result.note = "a large graph: memory is judged at " + std::to_string(model.slots) + " of its ops";
     if (!options.timed) return result;
-    long double best = 0;
-    bounds::timed_prices(model, prices, options.seconds, best, result.note);
-    result.timed_ns = whole(best);
+
+    bool finished = true;
+    const auto refine = [&](const bounds::Model& at, const bounds::Prices& start, int samples,
+                            double seconds) {
+        long double best = 0;
+        auto found = bounds::timed_prices(at, start, samples, seconds, best, finished);
+        result.timed_ns = std::max(result.timed_ns, whole(best));
+        return found;
+    };
+    std::optional<bounds::Model> before;
+    for (const int slots : {160, 480}) {
+        if (slots * 3 / 2 > model.slots) break;
+        shape.most_slots = slots;
+        bounds::Model at = bounds::build_model(graph, shape);
+        prices =
+            refine(at, bounds::refined(prices, before ? *before : model, at), before ? 4 : 8, left() / 2);
+        before = std::move(at);
+    }
+    if (before) prices = bounds::refined(prices, *before, model);
+    refine(model, prices, 4, left());
+    if (!finished)
+        result.note +=
+            std::string(result.note.empty() ? "" : "; ") + "the timed bound was cut short and may be loose";
     return result;
 }
 

@@ -76,7 +76,7 @@ Model build_model(const Graph& graph, const ModelOptions& options) {
     const std::vector<int> chosen = choose_ops(live, options.most_slots);
     const int slots = static_cast<int>(chosen.size());
     model.slots = slots;
-    model.every_op = slots == n;
+    model.chosen = chosen;
 
     // Slot of an op on the unwrapped scale: ops from -n to 2n have slots from -slots to 2 * slots.
     std::vector<int> slot(n, -1);
@@ -188,6 +188,20 @@ Model build_model(const Graph& graph, const ModelOptions& options) {
     for (int k = 0; k < slots; ++k)
         model.late_ns[k] = born_at[k] < 0 ? model.time_ns[k] : model.time_ns[k] - born_at[k];
     return model;
+}
+
+Prices refined(const Prices& prices, const Model& from, const Model& to) {
+    Prices result(to.slots);
+    for (int k = 0; k < to.slots; ++k) {
+        const auto next = std::upper_bound(from.chosen.begin(), from.chosen.end(), to.chosen[k]);
+        const auto slot = static_cast<int>((next - from.chosen.begin()) + from.slots - 1) % from.slots;
+        result.in[k] = prices.in[slot];
+        result.out[k] = prices.out[slot] + prices.late[slot];
+        result.in_and_out[k] = prices.in_and_out[slot];
+        result.out_and_in[k] = prices.out_and_in[slot];
+        if (from.chosen[slot] == to.chosen[k]) result.room[k] = prices.room[slot];
+    }
+    return result;
 }
 
 }  // namespace swapadvisor::planner::bounds

@@ -40,7 +40,7 @@ struct Link {
 struct Model {
     Link link;
     int slots = 0;
-    bool every_op = false;          ///< all ops are chosen
+    std::vector<int> chosen;        ///< ops
     std::vector<double> time_ns;    ///< of the ops in the slot
     std::vector<double> late_ns;    ///< part of it after the first op that leaves a new version there
     std::vector<double> room;       ///< row: limit less what the op itself uses
@@ -67,16 +67,28 @@ struct Prices {
         : room(slots), in(slots), out(slots), in_and_out(slots), out_and_in(slots), late(slots) {}
 };
 
-/// The bound that `prices` prove, in ns. Negative or out-of-range prices are put right first.
-long double proved_ns(const Model& model, Prices prices);
+/// The cheapest thing to do with one version at given prices.
+struct Strategy {
+    int save = -1;          ///< slot in which it is copied out; -1: never
+    int left = -1;          ///< gap that is left by that copy; -1: none
+    std::vector<int> back;  ///< per gap: slot in which it is copied in again; -1: kept through the gap
+};
+
+/// The bound that `prices` prove, in ns. Negative or out-of-range prices are put right first. If asked, says
+/// what is cheapest for each version.
+long double proved_ns(const Model& model, Prices prices, std::vector<Strategy>* cheapest = nullptr);
 
 /// Prices from the traffic programme (one slot's worth of time for all transfers), and the traffic of its
 /// solution.
 Prices traffic_prices(const Model& model, double seconds, double& in_bytes, double& out_bytes);
 
-/// Prices from the timed programme, refined until `seconds` are over or nothing more is gained. `best` is the
-/// best bound proved on the way (never less than what `start` proves).
-Prices timed_prices(const Model& model, const Prices& start, double seconds, long double& best,
-                    std::string& note);
+/// Prices from the timed programme, refined until `seconds` are over or nothing more is gained (`finished`).
+/// `start`: prices to begin near. `samples`: columns per gap to begin with. `best`: what the prices returned
+/// prove.
+Prices timed_prices(const Model& model, const Prices& start, int samples, double seconds, long double& best,
+                    bool& finished);
+
+/// Prices of a model with fewer slots as prices of one with more (of the same graph).
+Prices refined(const Prices& prices, const Model& from, const Model& to);
 
 }  // namespace swapadvisor::planner::bounds

@@ -47,7 +47,7 @@ class Evaluation {
         }
     }
 
-    long double value() {
+    long double value(std::vector<Strategy>* strategies) {
         long double sum = 0;
         for (int k = 0; k < model_.slots; ++k) {
             const double duplex = prices_.in_and_out[k] + prices_.out_and_in[k];
@@ -58,7 +58,10 @@ class Evaluation {
             sum -= static_cast<long double>(model_.late_ns[k]) * prices_.late[k];
             sum -= static_cast<long double>(model_.room[k]) * prices_.room[k];
         }
-        for (const Version& version : model_.versions) sum += cheapest(version);
+        Strategy unused;
+        if (strategies != nullptr) strategies->resize(model_.versions.size());
+        for (std::size_t v = 0; v < model_.versions.size(); ++v)
+            sum += cheapest(model_.versions[v], strategies != nullptr ? (*strategies)[v] : unused);
         return sum;
     }
 
@@ -72,17 +75,25 @@ class Evaluation {
         return bytes * model_.link.out_ns_per_byte * out_time_[slot] +
                model_.link.latency_ns * out_latency_[slot];
     }
-    // back_[r - first] = the cheapest way back for who is gone when slot r begins.
+    // The cheapest way back for who is gone when slot r begins: its cost and its slot, for r from first + 1
+    // to last + 1.
+    struct Back {
+        double cost = std::numeric_limits<double>::infinity();
+        int slot = -1;
+    };
     void ways_back(const Gap& gap) {
-        back_.assign(gap.last - gap.first + 2, std::numeric_limits<double>::infinity());
-        for (int r = gap.last; r > gap.first; --r)
+        back_.assign(gap.last - gap.first + 2, {});
+        for (int r = gap.last; r > gap.first; --r) {
+            const double cost = in_cost(gap.bytes, r) + gap.bytes * rows(r, gap.last);
             back_[r - gap.first] =
-                std::min(back_[r - gap.first + 1], in_cost(gap.bytes, r) + gap.bytes * rows(r, gap.last));
+                cost < back_[r - gap.first + 1].cost ? Back{cost, r} : back_[r - gap.first + 1];
+        }
     }
 
-    double cheapest(const Version& version) {
+    double cheapest(const Version& version, Strategy& strategy) {
         const std::size_t count = version.gaps.size();
         keep_.resize(count);
+        free_back_.assign(count, -1);
         saved_after_.assign(count + 1, 0);  // gaps j.. if the host copy is valid by then
         double all_kept = 0;
         for (std::size_t j = count; j-- > 0;) {
@@ -90,21 +101,45 @@ class Evaluation {
             keep_[j] = gap.bytes * rows(gap.first, gap.last);
             all_kept += keep_[j];
             ways_back(gap);
-            saved_after_[j] = saved_after_[j + 1] + std::min(keep_[j], back_[1]);
+            if (back_[1].cost < keep_[j]) free_back_[j] = back_[1].slot;
+            saved_after_[j] = saved_after_[j + 1] + std::min(keep_[j], back_[1].cost);
         }
-        if (version.clean) return saved_after_[0];
+        strategy.save = strategy.left = -1;
+        if (version.clean) {
+            strategy.back = free_back_;
+            return saved_after_[0];
+        }
+        strategy.back.assign(count, -1);
         double best = all_kept;
         double kept = 0;  // gaps before j
         int slot = version.born;
+        const auto found = [&](double cost, std::size_t first_free, int left, int left_back) {
+            best = cost;
+            strategy.save = slot;
+            strategy.left = left;
+            std::fill(strategy.back.begin(), strategy.back.end(), -1);
+            std::copy(free_back_.begin() + static_cast<std::ptrdiff_t>(first_free), free_back_.end(),
+                      strategy.back.begin() + static_cast<std::ptrdiff_t>(first_free));
+            if (left >= 0) strategy.back[left] = left_back;
+        };
         for (std::size_t j = 0; j < count; ++j) {
             const Gap& gap = version.gaps[j];
-            for (; slot < gap.first; ++slot)  // saved while it stays
-                best = std::min(best, kept + save_cost(version, gap.bytes, slot) + saved_after_[j]);
+            for (; slot < gap.first; ++slot) {  // saved while it stays
+                const double cost = kept + save_cost(version, gap.bytes, slot) + saved_after_[j];
+                if (cost < best) found(cost, j, -1, -1);
+            }
             ways_back(gap);
-            for (; slot < gap.last; ++slot)
-                best = std::min(best, kept + save_cost(version, gap.bytes, slot) + saved_after_[j + 1] +
-                                          std::min(keep_[j], gap.bytes * rows(gap.first, slot) +
-                                                                 back_[slot + 1 - gap.first]));
+            for (; slot < gap.last; ++slot) {
+                const Back& back = back_[slot + 1 - gap.first];
+                const double leave = gap.bytes * rows(gap.first, slot) + back.cost;
+                const double cost = kept + save_cost(version, gap.bytes, slot) + saved_after_[j + 1] +
+                                    std::min(keep_[j], leave);
+                if (cost >= best) continue;
+                if (leave < keep_[j])
+                    found(cost, j + 1, static_cast<int>(j), back.slot);
+                else
+                    found(cost, j + 1, -1, -1);
+            }
             kept += keep_[j];
         }
         return best;
@@ -121,15 +156,17 @@ class Evaluation {
     const Prices& prices_;
     std::vector<double> rows_;  // prefix sums of the rows' prices
     std::vector<double> in_time_, in_latency_, out_time_, out_latency_;
-    std::vector<double> back_, keep_, saved_after_;
+    std::vector<Back> back_;
+    std::vector<double> keep_, saved_after_;
+    std::vector<int> free_back_;
 };
 
 }  // namespace
 
-long double proved_ns(const Model& model, Prices prices) {
+long double proved_ns(const Model& model, Prices prices, std::vector<Strategy>* cheapest) {
     if (model.slots == 0) return 0;
     put_right(model, prices);
-    return Evaluation(model, prices).value();
+    return Evaluation(model, prices).value(cheapest);
 }
 
 }  // namespace swapadvisor::planner::bounds

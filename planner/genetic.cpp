@@ -16,7 +16,7 @@ namespace {
 constexpr int island_count = 4;
 constexpr std::size_t population_size = 6;
 constexpr int migration_period = 8;  // generations
-constexpr std::size_t memory_length = 16;
+constexpr std::size_t memory_lengths[island_count] = {4, 2, 8, 16};  // from greedy to patient
 
 /// Judges candidates; one per island.
 class Judge {
@@ -167,10 +167,11 @@ void Search::seed() {
             if (islands_[i].population.empty() && !neighbour.population.empty())
                 islands_[i].population.push_back(neighbour.population.front());
         }
-    for (Island& island : islands_) {
+    for (std::size_t i = 0; i < islands_.size(); ++i) {
+        Island& island = islands_[i];
         if (island.population.empty()) continue;
         island.walker = island.population.front();
-        island.memory.assign(memory_length, island.walker.fitness);
+        island.memory.assign(memory_lengths[i], island.walker.fitness);
     }
 }
 
@@ -245,7 +246,7 @@ void Search::generation(Island& island, std::size_t index, int number) {
     // The walk: late acceptance from the island's best.
     if (island.walker.fitness > island.population.front().fitness + island.population.front().fitness / 100) {
         island.walker = island.population.front();
-        island.memory.assign(memory_length, island.walker.fitness);
+        island.memory.assign(memory_lengths[index], island.walker.fitness);
     }
     std::int64_t inserted = island.population.front().fitness;
     for (int k = 0; k < steps_ && !(options_.cancel && options_.cancel->load(std::memory_order_relaxed));

@@ -1,212 +1,36 @@
-// The linear programmes that find good prices. Residency is a flow along the rows: R[k+1] = R[k] + what comes
-// - what goes, so a gap of any length costs two entries, not one per op. The timed programme has a column for
-// every slot in which a gap may be left or ended; columns join only when their price says that they help
-// (column generation).
-#include <algorithm>
+// The timed programme: transfers need time of their queue, and a stalled nanosecond gives one to every queue.
+// It has a column for every slot in which a gap may be left or ended; columns join only when they may help
+// (column generation, as in Dantzig and Wolfe, "Decomposition Principle for Linear Programs", 1960; the
+// prices are smoothed towards the best ones so far as in Wentges, "Weighted Dantzig-Wolfe decomposition",
+// 1997).
 #include <chrono>
-#include <coin/ClpSimplex.hpp>
-#include <coin/CoinPackedMatrix.hpp>
-#include <map>
 #include <set>
 
-#include "planner/bound_model.h"
+#include "planner/bound_lp.h"
 
 namespace swapadvisor::planner::bounds {
 namespace {
 
-constexpr double gib = 1024.0 * 1024.0 * 1024.0;  // the programme's unit of memory
-constexpr double ms = 1e6;                        // and of time
+// Rounds without a better proof after which more are not worth their time: what is left to gain is then tiny,
+// though the programme itself would need many more to know that.
+constexpr int patience = 12;
 
 double now_s() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Sparse columns gathered for Clp.
-class Columns {
-  public:
-    void begin(double cost, double lower, double upper) {
-        starts_.push_back(static_cast<CoinBigIndex>(rows_.size()));
-        cost_.push_back(cost);
-        lower_.push_back(lower);
-        upper_.push_back(upper);
-    }
-    void entry(int row, double value) {
-        if (row < 0 || value == 0) return;
-        rows_.push_back(row);
-        values_.push_back(value);
-    }
-    int count() const { return static_cast<int>(cost_.size()); }
-    void add_to(ClpSimplex& lp) {
-        starts_.push_back(static_cast<CoinBigIndex>(rows_.size()));
-        lp.addColumns(count(), lower_.data(), upper_.data(), cost_.data(), starts_.data(), rows_.data(),
-                      values_.data());
-        *this = Columns();
-    }
-
-  private:
-    std::vector<CoinBigIndex> starts_;
-    std::vector<int> rows_;
-    std::vector<double> values_, cost_, lower_, upper_;
-};
-
-struct Rows {
-    std::vector<double> lower, upper;
-    int add(double low, double high) {
-        lower.push_back(low);
-        upper.push_back(high);
-        return static_cast<int>(lower.size()) - 1;
-    }
-    void add_to(ClpSimplex& lp) const {
-        lp.resize(0, 0);
-        lp.addRows(static_cast<int>(lower.size()), lower.data(), upper.data(), nullptr, nullptr, nullptr);
-    }
-};
-
-// The part that both programmes share: residency along the rows.
-struct Residency {
-    // Balance row k: R[k+1] - R[k] + (bytes evicted in slot k) - (bytes copied in in slot k) = what uses
-    // bring and take. The anchor fixes R[0].
-    int slots = 0;
-    int first_row = 0, anchor = 0;
-    std::vector<double> change;
-    double at_zero = 0;
-
-    explicit Residency(const Model& model) : slots(model.slots), change(model.slots) {
-        for (const Version& version : model.versions)
-            for (const Gap& gap : version.gaps) {
-                change[gap.first % slots] += gap.bytes;
-                change[gap.last % slots] -= gap.bytes;
-                if (crosses(gap) > 0) at_zero += gap.bytes;
-            }
-    }
-    // Index on the gap's scale of row 0 if it lies inside the gap, else 0.
-    int crosses(const Gap& gap) const {
-        const int turn = (gap.first / slots + 1) * slots;
-        return turn <= gap.last ? turn : 0;
-    }
-    void add_rows(Rows& rows) {
-        first_row = static_cast<int>(rows.lower.size());
-        for (int k = 0; k + 1 < slots; ++k) rows.add(change[k] / gib, change[k] / gib);
-        anchor = rows.add(at_zero / gib, at_zero / gib);
-    }
-    void add_columns(const Model& model, Columns& columns) const {
-        for (int k = 0; k < slots; ++k) {
-            // Never negative anyway; said here, it would take prices away from the rows that imply it.
-            columns.begin(0, -COIN_DBL_MAX, std::max(0.0, model.room[k] / gib));
-            columns.entry(balance(k - 1), 1);
-            columns.entry(balance(k), -1);
-            if (k == 0) columns.entry(anchor, 1);
-        }
-    }
-    int balance(int k) const { return k >= 0 && k + 1 < slots ? first_row + k : -1; }
-    // `sign` +1: leaves in `slot`, -1: comes back in it.
-    void entries(Columns& columns, const Gap& gap, int slot, double sign) const {
-        columns.entry(balance(slot % slots), sign * gap.bytes / gib);
-        const int zero = crosses(gap);
-        if (zero > 0 && slot < zero) columns.entry(anchor, sign * gap.bytes / gib);
-    }
-    double dual(const double* duals, const Gap& gap, int slot) const {
-        double sum = 0;
-        const int row = balance(slot % slots);
-        if (row >= 0) sum += duals[row];
-        const int zero = crosses(gap);
-        if (zero > 0 && slot < zero) sum += duals[anchor];
-        return sum * gap.bytes / gib;
-    }
-};
-
-void quiet(ClpSimplex& lp) {
-    lp.setLogLevel(0);
-    lp.messageHandler()->setLogLevel(0);
+Prices mix(const Prices& a, const Prices& b, double share) {
+    Prices sum = a;
+    for (auto list :
+         {&Prices::room, &Prices::in, &Prices::out, &Prices::in_and_out, &Prices::out_and_in, &Prices::late})
+        for (std::size_t k = 0; k < (sum.*list).size(); ++k)
+            (sum.*list)[k] = share * (a.*list)[k] + (1 - share) * (b.*list)[k];
+    return sum;
 }
-
-}  // namespace
-
-Prices traffic_prices(const Model& model, double seconds, double& in_bytes, double& out_bytes) {
-    const Link& link = model.link;
-    Rows rows;
-    Residency residency(model);
-    residency.add_rows(rows);
-    // The period less each queue's time, and the duplex rules, are at least 0.
-    const int in_row = rows.add(0, COIN_DBL_MAX), out_row = rows.add(0, COIN_DBL_MAX);
-    const int both_row = link.coupled() ? rows.add(0, COIN_DBL_MAX) : -1;
-    const int mirror_row = link.coupled() ? rows.add(0, COIN_DBL_MAX) : -1;
-    struct Evicted {
-        const Gap* gap;
-        int save_row;
-    };
-    std::vector<Evicted> evicted;
-    std::vector<std::pair<const Version*, int>> saved;
-    for (const Version& version : model.versions)
-        for (const Gap& gap : version.gaps) {
-            // Evicted at most as far as saved.
-            evicted.push_back({&gap, version.clean ? -1 : rows.add(0, COIN_DBL_MAX)});
-        }
-    ClpSimplex lp;
-    quiet(lp);
-    rows.add_to(lp);
-    Columns columns;
-    residency.add_columns(model, columns);
-    columns.begin(1, 0, COIN_DBL_MAX);
-    for (int row : {in_row, out_row, both_row, mirror_row}) columns.entry(row, 1);
-    const int first_evicted = columns.count();
-    for (const Evicted& e : evicted) {
-        columns.begin(0, 0, 1);
-        residency.entries(columns, *e.gap, e.gap->first, 1);
-        residency.entries(columns, *e.gap, e.gap->last, -1);
-        const double time = e.gap->bytes * link.in_ns_per_byte / ms, latency = link.latency_ns / ms;
-        columns.entry(in_row, -time - latency);
-        columns.entry(both_row, -time - link.theta * latency);
-        columns.entry(mirror_row, -(1 - link.theta) * time);
-        columns.entry(e.save_row, -1);
-    }
-    const int first_saved = columns.count();
-    std::size_t next = 0;
-    for (const Version& version : model.versions) {
-        if (!version.clean) {
-            columns.begin(0, 0, 1);
-            const double time = version.gaps[0].bytes * link.out_ns_per_byte / ms,
-                         latency = link.latency_ns / ms;
-            columns.entry(out_row, -time - latency);
-            columns.entry(mirror_row, -time - link.theta * latency);
-            columns.entry(both_row, -(1 - link.theta) * time);
-            for (std::size_t j = 0; j < version.gaps.size(); ++j)
-                columns.entry(evicted[next + j].save_row, 1);
-            saved.emplace_back(&version, columns.count() - 1);
-        }
-        next += version.gaps.size();
-    }
-    (void)first_saved;
-    columns.add_to(lp);
-    lp.setMaximumSeconds(seconds);
-    lp.primal();
-    in_bytes = out_bytes = 0;
-    const double* solution = lp.primalColumnSolution();
-    for (std::size_t i = 0; i < evicted.size(); ++i)
-        in_bytes +=
-            evicted[i].gap->bytes * std::clamp(solution[first_evicted + static_cast<int>(i)], 0.0, 1.0);
-    for (const auto& [version, column] : saved)
-        out_bytes += version->gaps[0].bytes * std::clamp(solution[column], 0.0, 1.0);
-
-    Prices prices(model.slots);
-    const double* duals = lp.dualRowSolution();
-    const double* reduced = lp.dualColumnSolution();
-    for (int k = 0; k < model.slots; ++k) {
-        prices.room[k] = std::max(0.0, -reduced[k]) * ms / gib;
-        prices.in[k] = duals[in_row];
-        prices.out[k] = duals[out_row];
-        if (!link.coupled()) continue;
-        prices.in_and_out[k] = duals[both_row];
-        prices.out_and_in[k] = duals[mirror_row];
-    }
-    return prices;
-}
-
-namespace {
 
 class Timed {
   public:
-    explicit Timed(const Model& model) : model_(model), residency_(model) {
+    Timed(const Model& model, int samples) : model_(model), residency_(model) {
         residency_.add_rows(rows_);
         const auto per_slot = [&](std::vector<int>& list, const std::vector<double>& time, double slack) {
             for (int k = 0; k < model.slots; ++k)
@@ -242,7 +66,7 @@ class Timed {
             for (const auto* list : {&in_, &out_, &late_, &both_, &mirror_})
                 if (!list->empty()) columns.entry((*list)[k], -1);
         }
-        for (std::size_t g = 0; g < gaps_.size(); ++g) first_columns(columns, static_cast<int>(g));
+        for (std::size_t g = 0; g < gaps_.size(); ++g) first_columns(columns, static_cast<int>(g), samples);
         columns.add_to(lp_);
     }
 
@@ -251,7 +75,7 @@ class Timed {
         lp_.setMaximumSeconds(seconds);
         if (first) {
             ClpSolve how;
-            how.setSolveType(ClpSolve::usePrimal);
+            how.setSolveType(ClpSolve::usePrimal);  // many times faster here than the dual
             how.setPresolveType(ClpSolve::presolveOff);
             lp_.initialSolve(how);
         } else {
@@ -289,6 +113,34 @@ class Timed {
         return added;
     }
 
+    // Adds the columns of given strategies, and of the slots up to `around` beside, that are not there yet.
+    // Returns how many.
+    int add(const std::vector<Strategy>& strategies, int around) {
+        Columns columns;
+        for (std::size_t g = 0; g < gaps_.size(); ++g) {
+            const GapRows& rows = gaps_[g];
+            const Strategy& strategy = strategies[rows.version];
+            const int index = static_cast<int>(g);
+            const Gap& gap = gap_of(rows);
+            const auto beside = [&](int slot, int first, int last, auto add) {
+                for (int at = std::max(first, slot - around); at <= std::min(last, slot + around); ++at)
+                    add(at);
+            };
+            if (strategy.back[rows.index] >= 0)
+                beside(strategy.back[rows.index], gap.first + 1, gap.last,
+                       [&](int slot) { add_back(columns, index, slot); });
+            if (strategy.save < 0) continue;
+            if (strategy.left == rows.index)
+                beside(strategy.save, gap.first, gap.last - 1,
+                       [&](int slot) { add_leave(columns, index, slot); });
+            else if (strategy.left < 0 && may_save(rows))
+                add_save(columns, index, std::min(strategy.save, version_of(rows).gaps.back().first));
+        }
+        const int added = columns.count();
+        if (added > 0) columns.add_to(lp_);
+        return added;
+    }
+
   private:
     struct GapRows {
         int version = 0, index = 0;
@@ -308,11 +160,10 @@ class Timed {
     double out_time(const Gap& gap) const { return gap.bytes * model_.link.out_ns_per_byte / ms; }
     double latency() const { return model_.link.latency_ns / ms; }
 
-    void first_columns(Columns& columns, int index) {
+    void first_columns(Columns& columns, int index, int samples) {
         GapRows& g = gaps_[index];
         const Gap& gap = gap_of(g);
         const int length = gap.last - gap.first;
-        constexpr int samples = 8;
         for (int i = 0; i <= samples; ++i) {
             const int step = (length - 1) * i / samples;
             add_back(columns, index, gap.first + 1 + step);
@@ -435,9 +286,10 @@ class Timed {
             version.born, version.gaps.back().first,
             [&](int slot) {
                 double helped = 0;
-                for (std::size_t j = 1; j < version.gaps.size(); ++j)
-                    if (version.gaps[j].first >= slot)
-                        helped += duals[gaps_[index + static_cast<int>(j)].saved];
+                for (std::size_t j = 0; j < version.gaps.size(); ++j)
+                    if (const int row = gaps_[index + static_cast<int>(j)].saved;
+                        row >= 0 && version.gaps[j].first >= slot)
+                        helped += duals[row];
                 return helped - out_dual(duals, version, gap, slot);
             },
             [&](int slot) { add_save(columns, index, slot); });
@@ -453,31 +305,38 @@ class Timed {
 
 }  // namespace
 
-Prices timed_prices(const Model& model, const Prices& start, double seconds, long double& best,
-                    std::string& note) {
+Prices timed_prices(const Model& model, const Prices& start, int samples, double seconds, long double& best,
+                    bool& finished) {
     const double begin = now_s();
-    Prices best_prices = start;
-    best = proved_ns(model, start);
-    if (model.versions.empty()) return best_prices;
-    Timed timed(model);
+    finished = true;
+    std::vector<Strategy> strategies;
+    Prices centre = start;
+    best = proved_ns(model, start, &strategies);
+    if (model.versions.empty()) return centre;
+    Timed timed(model, samples);
+    timed.add(strategies, 4);
     const auto left = [&] { return seconds - (now_s() - begin); };
+    int idle_rounds = 0;
     for (int round = 0; left() > 0; ++round) {
         const bool solved = timed.solve(left(), round == 0);
         const Prices prices = timed.prices();
-        const long double proved = proved_ns(model, prices);
-        if (getenv("BOUND_DEBUG"))
-            fprintf(stderr, "round %d t=%.2f cols=%d obj=%.6f proved=%.6f\n", round, now_s() - begin,
-                    timed.columns(), timed.objective() / 1e9, double(proved) / 1e9);
-        if (proved > best) {
+        int added = 0;
+        for (const double share : {0.0, 0.5, 0.9}) {
+            const Prices mixed = mix(centre, prices, share);
+            const long double proved = proved_ns(model, mixed, &strategies);
+            if (solved) added += timed.add(strategies, 1);
+            if (proved <= best) continue;
+            if (proved > best * (1 + 2e-5L)) idle_rounds = -1;
             best = proved;
-            best_prices = prices;
+            centre = mixed;
         }
         if (!solved) break;
-        if (timed.objective() - static_cast<double>(best) < 2e-4 * timed.objective()) return best_prices;
-        if (timed.grow() == 0) return best_prices;
+        if (++idle_rounds >= patience) return centre;
+        if (timed.objective() - static_cast<double>(best) < 2e-4 * timed.objective()) return centre;
+        if (timed.grow() + added == 0) return centre;
     }
-    note = "the timed bound was cut short and may be loose";
-    return best_prices;
+    finished = false;
+    return centre;
 }
 
 }  // namespace swapadvisor::planner::bounds
