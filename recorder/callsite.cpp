@@ -111,7 +111,6 @@ std::size_t walk_known(const Sites& s, std::uintptr_t address, std::uintptr_t st
         if (size == kUnknownFrame || size == kVaries || size < 8 || size > bounds.high - stack) return 0;
         stack += size;
         std::memcpy(&address, reinterpret_cast<const void*>(stack - 8), sizeof address);
-        if (address == 0) return count;
     }
 }
 

@@ -55,7 +55,10 @@ void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_
     buffer.small = small;
     buffer.place = places_[small]++;
     slot_by_id_.emplace(id, slot);
-    if (!small) live_bytes_ = wrapping_add(live_bytes_, bytes);
+    if (small)
+        ++small_live_;
+    else
+        live_bytes_ = wrapping_add(live_bytes_, bytes);
     events.push({EventKind::allocate, slot, 0}, may_grow());
 }
 
@@ -66,7 +69,10 @@ void History::release(BufferId id) {
     slot_by_id_.erase(found);
     BufferHistory& buffer = buffers[slot];
     buffer.death_event = events.end();
-    if (!buffer.small) live_bytes_ = wrapping_add(live_bytes_, -buffer.bytes);
+    if (buffer.small)
+        --small_live_;
+    else
+        live_bytes_ = wrapping_add(live_bytes_, -buffer.bytes);
     dead_.push_back(slot);
     events.push({EventKind::release, slot, 0}, may_grow());
 }
@@ -83,6 +89,7 @@ BufferSlot History::slot_of(BufferId id) {
     const BufferSlot slot = take_slot();
     buffers[slot].id = id;
     buffers[slot].small = true;
+    ++small_live_;
     slot_by_id_.emplace(id, slot);
     return slot;
 }
@@ -99,6 +106,7 @@ std::uint64_t History::op(const OpView& op) {
         return BufferShape{buffer.bytes, buffer.small};
     });
     record.live_bytes = live_bytes_;
+    record.small_live = small_live_;
     record.token = mix(record.key, static_cast<std::uint64_t>(live_bytes_));
     record.function = op.function;
     record.kind = op.kind;
@@ -158,12 +166,12 @@ bool History::same_place(std::uint64_t i, std::uint64_t lag) const {
         if (a_slot == b_slot) continue;
         const BufferHistory& a = buffers[a_slot];
         const BufferHistory& b = buffers[b_slot];
-        if (a.small && b.small) continue;
-        if (a.small != b.small || a.bytes != b.bytes) return false;
-        // Born at the same distance, counted in allocations, and recently: else equal distances are a
-        // coincidence of loops over layers.
-        if (now.large_places - a.place != then.large_places - b.place) return false;
-        if (a.birth_op + 2 * lag < i) return false;
+        if (a.small != b.small) return false;
+        // Born recently, both: else this is a loop over layers.
+        if (a.birth_op + 2 * lag < i || b.birth_op + 3 * lag < i) return false;
+        // Large ones at the same distance, counted in allocations. Small ones may come and go as they like.
+        if (a.small) continue;
+        if (a.bytes != b.bytes || now.large_places - a.place != then.large_places - b.place) return false;
     }
     return true;
 }

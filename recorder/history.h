@@ -81,6 +81,7 @@ struct OpHistory {
     void* stream = nullptr;
     std::array<std::uint32_t, 6> geometry{};
     std::uint32_t touch_count = 0;
+    std::uint32_t small_live = 0;  ///< small buffers live
     OpKind kind = OpKind::kernel;
 };
 
@@ -138,6 +139,7 @@ class History {
     std::size_t dead_first_ = 0;
     std::uint64_t places_[2] = {0, 0};
     std::int64_t live_bytes_ = 0;
+    std::uint32_t small_live_ = 0;
     bool may_grow() const { return enough_ == 0 || ops.room() < enough_; }
     std::size_t enough_ = 0;
     std::vector<std::uint64_t> powers_;

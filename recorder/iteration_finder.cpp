@@ -1,6 +1,7 @@
 #include "recorder/iteration_finder.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <unordered_set>
 
 #include "recorder/signature.h"
@@ -109,7 +110,11 @@ void IterationFinder::refuse(std::uint64_t period, std::uint64_t until) {
 bool IterationFinder::whole_period_matches(std::uint64_t i, std::uint64_t period) const {
     for (std::uint64_t j = i + 1 - period; j <= i; ++j)
         if (!history_.same_place(j, period)) return false;
-    return true;
+    // Small buffers may leak a little. A loop that makes (or frees) one every few ops is initialisation (or
+    // the end).
+    const auto before = static_cast<std::int64_t>(history_.ops[i - period].small_live);
+    const auto now = static_cast<std::int64_t>(history_.ops[i].small_live);
+    return static_cast<std::uint64_t>(std::abs(now - before)) * 4 <= period;
 }
 
 bool IterationFinder::try_periods(std::uint64_t i, std::uint64_t distance) {
@@ -204,7 +209,7 @@ bool IterationFinder::extra_belongs(std::uint64_t i, std::uint64_t period,
         for (std::uint32_t t = 0; t < op.touch_count; ++t) {
             const BufferSlot slot = history_.touches[op.touch_begin + t].slot;
             const BufferHistory& b = history_.buffers[slot];
-            if (!b.small && b.birth_event < first_event && b.death_event == kNever) body(slot, b);
+            if (b.birth_event < first_event && b.death_event == kNever) body(slot, b);
         }
     };
     const auto copied = [&](const OpHistory& op) {
@@ -280,10 +285,14 @@ void IterationFinder::consider_delivery() {
     if (steady_ && found.signature != steady_->signature) {
         const bool inner =
             std::find(inner_periods_.begin(), inner_periods_.end(), lock_.period) != inner_periods_.end();
-        const bool weightier = !inner && found.peak_live_bytes >= steady_->peak_live_bytes;
-        // Something lighter than the loop in force (evaluation, one phase of it): only if it goes on for
-        // long.
-        const std::uint64_t lasting = std::max(8 * lock_.period, 2 * steady_period_);
+        const bool contains = lock_.period >= 2 * steady_period_;
+        const bool heavier = found.peak_live_bytes > steady_->peak_live_bytes + steady_->peak_live_bytes / 64;
+        const bool as_heavy = found.peak_live_bytes >= steady_->peak_live_bytes;
+        const bool weightier = !inner && (heavier || (contains && as_heavy));
+        // As heavy as the loop in force: a few instances more. Lighter (evaluation, one phase of it): only if
+        // it goes on for long.
+        const std::uint64_t lasting =
+            std::max((as_heavy && !inner ? 3 : 8) * lock_.period, 2 * steady_period_);
         if (!weightier && lock_.run < lasting) {
             lock_.next_try = lasting;
             return;

@@ -340,3 +340,43 @@ TEST_CASE("random noise has no period, and memory stays bounded") {
     CHECK(finder.history().buffers.size() < 40000);
     CHECK(finder.history().ops.end() - finder.history().ops.first() == (1 << 12));
 }
+
+TEST_CASE_METHOD(Fixture,
+                 "weights that are all small: neither initialisation nor the update is the iteration") {
+    // Three small buffers per parameter; large activations; an optimiser kernel over every parameter, four of
+    // a kind.
+    std::vector<std::array<BufferId, 3>> parameters;
+    for (int p = 0; p < 40; ++p) {
+        parameters.emplace_back();
+        for (BufferId& b : parameters.back()) b = program.allocate(700 + 100 * (p % 4), 5);
+        program.op(OpKind::memcpy_h2d, 0, 700, {parameters.back()[0]});
+        for (int k = 1; k < 3; ++k) program.op(OpKind::memset, 0, 700, {parameters.back()[k]});
+    }
+    CHECK(finder.steady() == nullptr);
+    BufferId next = program.allocate(32768, 6);
+    program.op(OpKind::memcpy_h2d, 0, 32768, {next});
+    const auto starts = repeat(4, [&](int) {
+        const BufferId input = next;
+        next = program.allocate(32768, 6);  // prefetched one step ahead
+        program.op(OpKind::memcpy_h2d, 0, 32768, {next});
+        std::vector<BufferId> x{input};
+        for (const auto& p : parameters) {
+            x.push_back(program.allocate(8 << 20, 7));
+            program.kernel(kForward, 8, {x[x.size() - 2], p[0], x.back()});
+        }
+        std::vector<BufferId> gradients;
+        for (std::size_t l = parameters.size(); l-- > 0;) {
+            gradients.push_back(program.allocate(700 + 100 * static_cast<std::int64_t>(l % 4), 8));
+            program.kernel(kBackward, 8, {x[l], x[l + 1], gradients.back()});
+            program.release(x[l + 1]);
+        }
+        program.release(input);
+        for (std::size_t l = 0; l < parameters.size(); ++l) {
+            const auto& p = parameters[l];
+            program.kernel(kUpdate, static_cast<std::uint32_t>(l % 4), {p[0], gradients[39 - l], p[1], p[2]});
+        }
+        for (const BufferId g : gradients) program.release(g);
+    });
+    check(starts[1] - starts[0], starts[0]);
+    CHECK(finder.version() == 1);
+}
