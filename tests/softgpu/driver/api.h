@@ -23,6 +23,7 @@ enum CallFlags : unsigned {
     kIgnoresError = 8,     ///< works with a sticky error
     kMapCost = 16,         ///< costs as a mapping call
     kCreateCost = 32,      ///< costs as an allocation
+    kFree = 64,            ///< a look-up that costs the host nothing
     kContext = kNeedsContext,
 };
 

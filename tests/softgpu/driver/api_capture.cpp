@@ -136,13 +136,13 @@ SOFTCU cuStreamEndCapture(CUstream stream, CUgraph* graph) {
 }
 
 SOFTCU cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     return info(resolve_stream(stream), status, nullptr, nullptr, nullptr, nullptr, nullptr);
 }
 
 #undef cuStreamGetCaptureInfo
 SOFTCU cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     return info(resolve_stream(stream), status, id, nullptr, nullptr, nullptr, nullptr);
 }
 
@@ -150,13 +150,13 @@ extern "C" CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus*, 
                                               const CUgraphNode**, size_t*);
 SOFTCU cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                                  const CUgraphNode** nodes, size_t* count) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     return info(resolve_stream(stream), status, id, graph, nodes, nullptr, count);
 }
 
 SOFTCU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                                  const CUgraphNode** nodes, const CUgraphEdgeData** edges, size_t* count) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     return info(resolve_stream(stream), status, id, graph, nodes, edges, count);
 }
 
@@ -173,7 +173,7 @@ SOFTCU cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes,
 }
 
 SOFTCU cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
         return CUDA_ERROR_INVALID_VALUE;
     std::swap(*mode, thread_state().capture_mode);

@@ -71,17 +71,17 @@ SOFTCU cuCtxDestroy_v2(CUcontext context) {
 }
 
 SOFTCU cuCtxPushCurrent_v2(CUcontext context) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     return push(context);
 }
 
 SOFTCU cuCtxPopCurrent_v2(CUcontext* context) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     return pop(context);
 }
 
 SOFTCU cuCtxSetCurrent(CUcontext context) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     auto& stack = thread_state().contexts;
     if (context && driver().kind(context) != Kind::context) return CUDA_ERROR_INVALID_CONTEXT;
     if (!stack.empty()) stack.pop_back();
@@ -90,21 +90,21 @@ SOFTCU cuCtxSetCurrent(CUcontext context) {
 }
 
 SOFTCU cuCtxGetCurrent(CUcontext* context) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!context) return CUDA_ERROR_INVALID_VALUE;
     *context = current_context();
     return CUDA_SUCCESS;
 }
 
 SOFTCU cuCtxGetDevice(CUdevice* device) {
-    SOFTGPU_CALL(kContext | kIgnoresError);
+    SOFTGPU_CALL(kFree | kContext | kIgnoresError);
     if (!device) return CUDA_ERROR_INVALID_VALUE;
     *device = call.context()->device;
     return CUDA_SUCCESS;
 }
 
 SOFTCU cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!device) return CUDA_ERROR_INVALID_VALUE;
     if (!context) context = current_context();
     if (driver().kind(context) != Kind::context) return CUDA_ERROR_INVALID_CONTEXT;
@@ -113,7 +113,7 @@ SOFTCU cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
 }
 
 SOFTCU cuCtxGetFlags(unsigned* flags) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     if (!flags) return CUDA_ERROR_INVALID_VALUE;
     *flags = call.context()->flags;
     return CUDA_SUCCESS;
@@ -126,7 +126,7 @@ SOFTCU cuCtxSetFlags(unsigned flags) {
 }
 
 SOFTCU cuCtxGetId(CUcontext context, unsigned long long* id) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!id) return CUDA_ERROR_INVALID_VALUE;
     if (!context) context = current_context();
     if (driver().kind(context) != Kind::context) return CUDA_ERROR_INVALID_CONTEXT;
@@ -135,7 +135,7 @@ SOFTCU cuCtxGetId(CUcontext context, unsigned long long* id) {
 }
 
 SOFTCU cuCtxGetApiVersion(CUcontext context, unsigned* version) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!version) return CUDA_ERROR_INVALID_VALUE;
     if (!context) context = current_context();
     if (driver().kind(context) != Kind::context) return CUDA_ERROR_INVALID_CONTEXT;

@@ -122,7 +122,7 @@ void fill_uuid(CUuuid* uuid, CUdevice device) {
 }  // namespace
 
 SOFTCU cuDeviceGet(CUdevice* device, int ordinal) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!device) return CUDA_ERROR_INVALID_VALUE;
     if (!valid(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
     *device = ordinal;
@@ -130,14 +130,14 @@ SOFTCU cuDeviceGet(CUdevice* device, int ordinal) {
 }
 
 SOFTCU cuDeviceGetCount(int* count) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!count) return CUDA_ERROR_INVALID_VALUE;
     *count = options().devices;
     return CUDA_SUCCESS;
 }
 
 SOFTCU cuDeviceGetName(char* name, int length, CUdevice device) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!name || length <= 0) return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::snprintf(name, static_cast<std::size_t>(length), "Software GPU");
@@ -145,7 +145,7 @@ SOFTCU cuDeviceGetName(char* name, int length, CUdevice device) {
 }
 
 SOFTCU cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!uuid) return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
     fill_uuid(uuid, device);
@@ -154,7 +154,7 @@ SOFTCU cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
 
 #undef cuDeviceGetUuid
 SOFTCU cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!uuid) return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
     fill_uuid(uuid, device);
@@ -162,7 +162,7 @@ SOFTCU cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 }
 
 SOFTCU cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
     *bytes = options().memory;
@@ -170,7 +170,7 @@ SOFTCU cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 }
 
 SOFTCU cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
     return attribute(which, device, value);
@@ -295,7 +295,7 @@ SOFTCU cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
 }
 
 SOFTCU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
     const Device& d = driver().devices[static_cast<std::size_t>(device)];
     if (flags) *flags = d.primary_flags;

@@ -58,21 +58,21 @@ SOFTCU cuInit(unsigned flags) {
 }
 
 SOFTCU cuDriverGetVersion(int* version) {
-    SOFTGPU_CALL(kNoInit);
+    SOFTGPU_CALL(kFree | kNoInit);
     if (!version) return CUDA_ERROR_INVALID_VALUE;
     *version = kDriverVersion;
     return CUDA_SUCCESS;
 }
 
 SOFTCU cuGetErrorName(CUresult error, const char** text) {
-    SOFTGPU_CALL(kNoInit);
+    SOFTGPU_CALL(kFree | kNoInit);
     if (!text) return CUDA_ERROR_INVALID_VALUE;
     *text = result_name(error);
     return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 SOFTCU cuGetErrorString(CUresult error, const char** text) {
-    SOFTGPU_CALL(kNoInit);
+    SOFTGPU_CALL(kFree | kNoInit);
     if (!text) return CUDA_ERROR_INVALID_VALUE;
     *text = result_description(error);
     return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -80,13 +80,13 @@ SOFTCU cuGetErrorString(CUresult error, const char** text) {
 
 SOFTCU cuGetProcAddress_v2(const char* name, void** address, int version, cuuint64_t flags,
                            CUdriverProcAddressQueryResult* status) {
-    SOFTGPU_CALL(kNoInit);
+    SOFTGPU_CALL(kFree | kNoInit);
     return look_up(name, address, version, flags, status);
 }
 
 #undef cuGetProcAddress
 SOFTCU cuGetProcAddress(const char* name, void** address, int version, cuuint64_t flags) {
-    SOFTGPU_CALL(kNoInit);
+    SOFTGPU_CALL(kFree | kNoInit);
     return look_up(name, address, version, flags, nullptr);
 }
 

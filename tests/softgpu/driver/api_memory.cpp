@@ -195,7 +195,7 @@ SOFTCU cuMemFree_v2(CUdeviceptr address) {
 }
 
 SOFTCU cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     const Span* span = driver().memory.find(address);
     if (!span) return CUDA_ERROR_NOT_FOUND;
     if (base) *base = span->begin;
@@ -331,12 +331,12 @@ SOFTCU cuMemRangeGetAttribute(void* data, size_t size, CUmem_range_attribute whi
 // ---- what is known about an address ----
 
 SOFTCU cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     return pointer_attribute(data, which, address);
 }
 
 SOFTCU cuPointerGetAttributes(unsigned count, CUpointer_attribute* which, void** data, CUdeviceptr address) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; ++i) {
         // Unknown addresses are no error here: every answer is "nothing".

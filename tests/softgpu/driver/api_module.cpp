@@ -264,7 +264,7 @@ SOFTCU cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig) {
 }
 
 SOFTCU cuFuncGetModule(CUmodule* module, CUfunction function) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     if (!module) return CUDA_ERROR_INVALID_VALUE;
     CUfunc_st* f = nullptr;
     if (const CUresult r = resolve_function(function, call.context(), &f); r != CUDA_SUCCESS) return r;
@@ -273,7 +273,7 @@ SOFTCU cuFuncGetModule(CUmodule* module, CUfunction function) {
 }
 
 SOFTCU cuFuncGetName(const char** name, CUfunction function) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     if (driver().kind(function) == Kind::function) {
         *name = function->name->c_str();
@@ -285,7 +285,7 @@ SOFTCU cuFuncGetName(const char** name, CUfunction function) {
 }
 
 SOFTCU cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* size) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     CUfunc_st* f = nullptr;
     if (const CUresult r = resolve_function(function, call.context(), &f); r != CUDA_SUCCESS) return r;
     return param_info(f, index, offset, size);
@@ -392,13 +392,13 @@ SOFTCU cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary librar
 // ---- kernels ----
 
 SOFTCU cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     if (!function) return CUDA_ERROR_INVALID_VALUE;
     return kernel_function(call.context(), kernel, function);
 }
 
 SOFTCU cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!library) return CUDA_ERROR_INVALID_VALUE;
     if (driver().kind(kernel) != Kind::kernel) return CUDA_ERROR_INVALID_HANDLE;
     *library = kernel->library;
@@ -406,7 +406,7 @@ SOFTCU cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
 }
 
 SOFTCU cuKernelGetName(const char** name, CUkernel kernel) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     if (driver().kind(kernel) != Kind::kernel) return CUDA_ERROR_INVALID_HANDLE;
     *name = kernel->name.c_str();
@@ -414,7 +414,7 @@ SOFTCU cuKernelGetName(const char** name, CUkernel kernel) {
 }
 
 SOFTCU cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* size) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     CUfunc_st* f = nullptr;
     if (const CUresult r = kernel_function(call.context(), kernel, &f); r != CUDA_SUCCESS) return r;
     return param_info(f, index, offset, size);

@@ -139,7 +139,7 @@ SOFTCU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 }
 
 SOFTCU cuStreamGetPriority(CUstream handle, int* priority) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!priority) return CUDA_ERROR_INVALID_VALUE;
@@ -148,7 +148,7 @@ SOFTCU cuStreamGetPriority(CUstream handle, int* priority) {
 }
 
 SOFTCU cuStreamGetFlags(CUstream handle, unsigned* flags) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!flags) return CUDA_ERROR_INVALID_VALUE;
@@ -157,7 +157,7 @@ SOFTCU cuStreamGetFlags(CUstream handle, unsigned* flags) {
 }
 
 SOFTCU cuStreamGetId(CUstream handle, unsigned long long* id) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!id) return CUDA_ERROR_INVALID_VALUE;
@@ -166,7 +166,7 @@ SOFTCU cuStreamGetId(CUstream handle, unsigned long long* id) {
 }
 
 SOFTCU cuStreamGetDevice(CUstream handle, CUdevice* device) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!device) return CUDA_ERROR_INVALID_VALUE;
@@ -175,7 +175,7 @@ SOFTCU cuStreamGetDevice(CUstream handle, CUdevice* device) {
 }
 
 SOFTCU cuStreamGetCtx(CUstream handle, CUcontext* context) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!context) return CUDA_ERROR_INVALID_VALUE;
@@ -184,7 +184,7 @@ SOFTCU cuStreamGetCtx(CUstream handle, CUcontext* context) {
 }
 
 SOFTCU cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
-    SOFTGPU_CALL(kContext);
+    SOFTGPU_CALL(kFree | kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!context || !green) return CUDA_ERROR_INVALID_VALUE;

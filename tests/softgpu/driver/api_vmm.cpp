@@ -64,7 +64,7 @@ SOFTCU cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 
 SOFTCU cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
                                      CUmemAllocationGranularity_flags) {
-    SOFTGPU_CALL(kPlain);
+    SOFTGPU_CALL(kFree);
     if (!options().vmm) return CUDA_ERROR_NOT_SUPPORTED;
     if (!granularity) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult r = check_prop(prop); r != CUDA_SUCCESS) return r;

@@ -327,7 +327,7 @@ Call::Call(const char* name, unsigned flags) : name_(name) {
         t.time = d.sim.now();
     }
     const Options& o = options();
-    t.time += o.call;
+    if (!(flags & kFree)) t.time += o.call;
     if (flags & kMapCost) t.time += o.map_call;
     if (flags & kCreateCost) t.time += o.create_call;
     const std::uint64_t count = ++d.stats->calls[name];

@@ -40,6 +40,7 @@ bool usable(const Op& op, std::uint64_t address, std::uint64_t bytes, bool write
         const std::uint8_t access = span.access[static_cast<std::size_t>(op.device)];
         allowed &= access == kReadWrite || (access == kRead && !write) || !span.on_host();
         if (!span.on_host() && span.kind == SpanKind::mapped) allowed &= access != kNoAccess;
+        if (span.kind != SpanKind::mapped && &span != first) allowed = false;
         if (options().strict && span.born > op.id && !span.ordered)
             report_strictness("%s #%llu uses %s [0x%llx, +%llu) that was mapped after it was enqueued", op.name->c_str(),
                               static_cast<ull>(op.id), span_kind_name(span.kind), static_cast<ull>(span.begin),
@@ -49,7 +50,7 @@ bool usable(const Op& op, std::uint64_t address, std::uint64_t bytes, bool write
     if (covered && allowed) return true;
     char text[300];
     std::snprintf(text, sizeof text, "%s of %llu bytes at 0x%llx: %s", op.name->c_str(), static_cast<ull>(bytes),
-                  static_cast<ull>(address), covered ? "no access was set" : memory.nearest(address).c_str());
+                  static_cast<ull>(address), covered ? "no access was set, or past the end of the allocation" : memory.nearest(address).c_str());
     illegal_access(op, text);
     return false;
 }
@@ -216,7 +217,8 @@ CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t by
     const bool covered = memory.cover(side.address, bytes, [&](const Span& s, std::uint64_t, std::uint64_t) {
         const std::uint8_t access = s.access[static_cast<std::size_t>(context->device)];
         if (s.kind == SpanKind::mapped && (access == kNoAccess || (write && access != kReadWrite))) allowed = false;
-        if (s.freeing && s.ordered && s.free_clock.empty()) allowed = false;
+        // One allocation: running on into its neighbour is a mistake even where the neighbour happens to be mapped.
+        if (s.kind != SpanKind::mapped && &s != span) allowed = false;
     });
     return covered && allowed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
