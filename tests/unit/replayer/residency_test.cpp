@@ -161,3 +161,37 @@ TEST_CASE("addresses lead to their buffer, from inside, one past the end and jus
     m.release(*a);
     CHECK(r.find(old) == nullptr);
 }
+
+TEST_CASE("small memory that is freed and handed to another stream waits for its last use") {
+    for (std::uint64_t seed = 1; seed < 40; ++seed) {
+        Setup s(seed, 1, options(20));
+        Program p(*s.residency, *s.manager, 2);
+        int a = p.allocate(512);
+        REQUIRE(p.kernel(1, {}, {a}, 0) == CUDA_SUCCESS);
+        const CUdeviceptr before = p.buffer(a).address;
+        p.free(a);
+        int b = p.allocate(512);
+        REQUIRE(p.buffer(b).address == before);
+        REQUIRE(p.kernel(2, {}, {b}, 1) == CUDA_SUCCESS);
+        drain();
+        CHECK(p.check(b, 1) == 0);
+    }
+}
+
+TEST_CASE("a write after a save waits for the copy") {
+    int later = 0;
+    for (std::uint64_t seed = 1; seed < 40; ++seed) {
+        Setup s(seed, 1, options(8));
+        Program p(*s.residency, *s.manager, 1);
+        int a = p.allocate(3 * kPage);
+        REQUIRE(p.kernel(1, {}, {a}) == CUDA_SUCCESS);
+        REQUIRE(s.residency->save(p.buffer(a)) == CUDA_SUCCESS);
+        CHECK_FALSE(p.buffer(a).dirty);
+        REQUIRE(p.kernel(2, {}, {a}) == CUDA_SUCCESS);
+        CHECK(p.buffer(a).dirty);
+        drain();
+        later += *reinterpret_cast<std::uint64_t*>(p.buffer(a).host.data) == *reinterpret_cast<std::uint64_t*>(p.buffer(a).address);
+        CHECK(p.check_all() == 0);
+    }
+    CHECK(later == 0);
+}
