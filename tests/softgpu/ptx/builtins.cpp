@@ -4,6 +4,7 @@
 
 #include "tests/softgpu/ptx/builtins.h"
 #include "tests/softgpu/ptx/exec.h"
+#include "tests/softgpu/ptx/linker.h"
 
 namespace softgpu::ptx {
 namespace {
@@ -163,6 +164,21 @@ void call_assertfail(Warp& w, const Inst& i, u32 mask) {
     throw FaultError{Fault::assert_failed, 0, text, w.index, l, static_cast<WarpState&>(w).current};
 }
 
+void call_malloc(Warp& w, const Inst& i, u32 mask) {
+    const Launch& launch = *w.worker->launch;
+    for (u32 l = 0; l < u32(kLanes); ++l) {
+        if (((mask >> l) & 1) == 0) continue;
+        u64 p = launch.module->heap_allocate(word_value(w, i.list[1], 8, l), *launch.memory);
+        set_word(w, i.list[0], l, u32(p));
+        set_word(w, i.list[0] + 128, l, u32(p >> 32));
+    }
+}
+void call_free(Warp& w, const Inst& i, u32 mask) {
+    for (u32 l = 0; l < u32(kLanes); ++l) {
+        if ((mask >> l) & 1) w.worker->launch->module->heap_free(word_value(w, i.list[1], 8, l));
+    }
+}
+
 /// An instruction takes a cycle, and the clock runs at one gigahertz.
 u64 cycles(const Warp& w) { return static_cast<const WarpState&>(w).warp_instructions; }
 u64 nanoseconds(const Warp& w) { return w.worker->launch->config->clock_base_ns + cycles(w); }
@@ -178,6 +194,8 @@ void read_time(Warp& w, const Inst& i, u32 mask) {
 const TableEntry kEntries[] = {
     {"call.vprintf", call_vprintf},
     {"call.__assertfail", call_assertfail},
+    {"call.malloc", call_malloc},
+    {"call.free", call_free},
     {"clock.b32", read_time<u32, cycles, 0>},
     {"clock.b64", read_time<u64, cycles, 0>},
     {"clock_hi.b32", read_time<u32, cycles, 32>},

@@ -57,7 +57,7 @@ struct BarrierState {
     bool all = true, any = false;
 };
 
-struct Worker;
+class LoadedModule;
 
 struct BlockState {
     const Program* program = nullptr;
@@ -78,6 +78,7 @@ struct BlockState {
 /// Everything of one launch that does not change while it runs.
 struct Launch {
     const Program* program = nullptr;
+    LoadedModule* module = nullptr;
     const LaunchConfig* config = nullptr;
     Memory* memory = nullptr;
     std::vector<u8> params;

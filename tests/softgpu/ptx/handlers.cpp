@@ -8,7 +8,8 @@
 
 namespace softgpu::ptx {
 
-#define TABLES(X) X(int) X(bits) X(float) X(round) X(math) X(compare) X(convert) X(memory) X(warp) X(atomic)
+#define TABLES(X) X(int) X(bits) X(float) X(round) X(math) X(compare) X(convert) X(memory) X(warp) X(atomic) X(half) X(mma) X(async) \
+    X(video)
 #define DECLARE(t) extern const Table table_##t;
 namespace base {
 TABLES(DECLARE)

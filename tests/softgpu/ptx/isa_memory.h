@@ -10,6 +10,10 @@
 namespace softgpu::ptx::SOFTGPU_ISA {
 
 ALWAYS_INLINE u8* shared_host(Warp& w, u32 l, u64 at, u32 size, bool write) {
+    u64 tag = at >> 24;  // rank + 1 of another block of the cluster
+    if (tag != 0 && tag <= w.cluster_size && w.cluster_shared != nullptr && (at & 0xffffffU) + size <= w.shared_bytes) {
+        return w.cluster_shared[tag - 1] + (at & 0xffffffU);
+    }
     if (at + size > w.shared_bytes) raise_illegal(w, l, kSharedWindow | at, size, write, "shared");
     return w.shared + at;
 }

@@ -80,7 +80,10 @@ class Lexer {
             return;
         }
         if (word_start(*p_)) {
-            while (p_ < end_ && (word_char(*p_) || (*p_ == ':' && at(1) == ':' && word_char(at(2))))) {
+            // Directives end at the next dot: ".reg.b16" is two words.
+            bool directive = *p_ == '.';
+            ++p_;
+            while (p_ < end_ && !(directive && *p_ == '.') && (word_char(*p_) || (*p_ == ':' && at(1) == ':' && word_char(at(2))))) {
                 p_ += *p_ == ':' ? 2 : 1;
             }
             push(Token::word, from);

@@ -193,6 +193,24 @@ void LoadedModule::build_entries() {
     }
 }
 
+u64 LoadedModule::heap_allocate(u64 bytes, Memory& memory) {
+    constexpr u64 kHeap = u64(8) << 20;
+    if (heap_ == 0) heap_ = memory.allocate_global(kHeap, 256, false);
+    bytes = (std::max<u64>(bytes, 1) + 15) / 16 * 16;
+    if (heap_ == 0 || bytes > kHeap) return 0;
+    // First fit between the blocks in use.
+    u64 at = heap_;
+    for (const auto& [start, size] : heap_used_) {
+        if (start - at >= bytes) break;
+        at = start + size;
+    }
+    if (at + bytes > heap_ + kHeap) return 0;
+    heap_used_[at] = bytes;
+    return at;
+}
+
+void LoadedModule::heap_free(u64 address) { heap_used_.erase(address); }
+
 std::unique_ptr<Module> load(const std::vector<std::string>& texts, Memory& memory) {
     return std::make_unique<LoadedModule>(texts, memory);
 }

@@ -40,6 +40,10 @@ class LoadedModule final : public Module {
     /// Functions whose address is taken in any initialiser or instruction: what an indirect call can reach.
     const std::vector<const FunctionAst*>& address_taken() const { return taken_; }
 
+    /// Memory for malloc in kernels: 8 MiB taken from the owner at the first call. 0 when there is none left.
+    u64 heap_allocate(u64 bytes, Memory& memory);
+    void heap_free(u64 address);
+
   private:
     void collect(Memory& memory);
     void allocate(Memory& memory);
@@ -60,6 +64,8 @@ class LoadedModule final : public Module {
     std::vector<const FunctionAst*> taken_;
     std::map<std::string, std::unique_ptr<LoadedFunction>> built_;
     std::map<std::string, Function*> entries_;
+    std::map<u64, u64> heap_used_;  // address -> bytes
+    u64 heap_ = 0;
 };
 
 /// Fills in `program` for `entry` of `module`. Throws PtxError.

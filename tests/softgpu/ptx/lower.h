@@ -88,6 +88,16 @@ class Lowering {
     void barrier(const InstAst& i);
     void warp_op(const InstAst& i);
     void alloca_op(const InstAst& i);
+    void mma(const InstAst& i);
+    void wmma(const InstAst& i);
+    void matrix_move(const InstAst& i);
+    void video(const InstAst& i);
+    void async_copy(const InstAst& i);
+    void mbarrier(const InstAst& i);
+    void cluster_address(const InstAst& i);
+    void policy(const InstAst& i);
+    u32 register_list(const std::vector<std::pair<const Operand*, bool>>& operands);
+    u32 address_slot(const Operand& address, Space space);
 
     // Calls move parameters through an area that caller and callee lay out alike.
     struct AbiSlot {

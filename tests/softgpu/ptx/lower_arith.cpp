@@ -37,6 +37,10 @@ const std::unordered_map<std::string, Lowering::Method>& Lowering::methods() {
         {"elect", &L::warp_op}, {"activemask", &L::warp_op}, {"membar", &L::nothing}, {"fence", &L::nothing},
         {"prefetch", &L::nothing}, {"prefetchu", &L::nothing}, {"discard", &L::nothing}, {"applypriority", &L::nothing},
         {"nanosleep", &L::nothing}, {"pmevent", &L::nothing}, {"griddepcontrol", &L::nothing}, {"setmaxnreg", &L::nothing},
+        {"mma", &L::mma}, {"wmma", &L::wmma}, {"ldmatrix", &L::matrix_move}, {"stmatrix", &L::matrix_move},
+        {"movmatrix", &L::matrix_move}, {"cp", &L::async_copy}, {"mbarrier", &L::mbarrier}, {"mapa", &L::cluster_address},
+        {"getctarank", &L::cluster_address}, {"createpolicy", &L::policy},
+        {"vadd2", &L::video}, {"vadd4", &L::video}, {"vsub2", &L::video}, {"vsub4", &L::video}, {"vavrg2", &L::video}, {"vavrg4", &L::video}, {"vabsdiff2", &L::video}, {"vabsdiff4", &L::video}, {"vmin2", &L::video}, {"vmin4", &L::video}, {"vmax2", &L::video}, {"vmax4", &L::video}, 
         {"alloca", &L::alloca_op}, {"stacksave", &L::alloca_op}, {"stackrestore", &L::alloca_op},
     };
     return map;

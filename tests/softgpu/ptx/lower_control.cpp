@@ -288,6 +288,4 @@ void Lowering::warp_op(const InstAst& i) {
     }
 }
 
-void Lowering::alloca_op(const InstAst&) { unsupported(); }
-
 }  // namespace softgpu::ptx

@@ -89,6 +89,9 @@ struct Warp {
     const u8* params = nullptr;
     u32 param_bytes = 0;
     u32 index = 0;            ///< in its block
+    u32 cluster_rank = 0;     ///< of its block
+    u32 cluster_size = 1;
+    u8* const* cluster_shared = nullptr;  ///< shared memory of every block of the cluster
     RangeCache* ranges = nullptr;
     Worker* worker = nullptr;
     BlockState* block = nullptr;

@@ -325,6 +325,7 @@ LaunchResult launch(const Function& function, const LaunchConfig& config, Memory
     LaunchResult result;
     Launch l;
     l.program = &f.program();
+    l.module = f.module_;
     l.config = &config;
     l.memory = &memory;
     l.threads_per_block = config.block[0] * config.block[1] * config.block[2];
