@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Measures the planner on recorded graphs: ratio of its period to the lower bound, against memory, machine and
+planning time, and what each part of the search adds. Prints markdown tables; --json keeps the raw figures.
+
+Every figure is one run of `swapadvisor plan --json`, whose plan the slow checker has judged. Planning times are wall
+time of this machine.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+GIB = 1 << 30
+GRAPHS = ["bert-256", "inceptionv3-1536", "resnet152-1280"]
+MACHINES = {
+    "15.754 GB/s each way": ["--h2d", "15.754GB/s", "--d2h", "15.754GB/s"],
+    "25 GB/s one way, 36 GB/s both": ["--h2d", "25GB/s", "--d2h", "25GB/s", "--duplex", "36GB/s"],
+}
+FIRST_MACHINE = next(iter(MACHINES))
+ABLATION = [
+    ("fast: no genetic part", ["--planner", "fast"]),
+    ("lru", ["--planner", "lru"]),
+    ("belady", ["--planner", "belady"]),
+    ("belady-prefetch", ["--planner", "belady-prefetch"]),
+    ("all three", []),
+    ("all three, program order", ["--no-reorder"]),
+    ("order only", ["--search", "order"]),
+    ("allocation only", ["--search", "allocation"]),
+    ("swaps only", ["--search", "swaps"]),
+    ("all three, classes as in the paper", ["--classes", "paper"]),
+]
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.command = os.path.join(args.build, "swapadvisor")
+        self.bounds = {}
+        self.records = []
+
+    def run(self, *arguments):
+        done = subprocess.run([self.command, *arguments], capture_output=True, text=True)
+        if done.returncode != 0:
+            return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
+        return json.loads(done.stdout), None
+
+    def graph(self, name):
+        return os.path.join(ROOT, "tests", "graphs", name + ".json")
+
+    def bound(self, name, memory, speedup, machine):
+        key = (name, memory, speedup, machine)
+        if key not in self.bounds:
+            self.bounds[key] = self.run("bound", self.graph(name), "--memory", str(memory), "--op-speedup", str(speedup),
+                                        "--seconds", str(self.args.bound_seconds), *MACHINES[machine], "--json")
+        return self.bounds[key]
+
+    def plan(self, name, memory, speedup, machine=FIRST_MACHINE, seconds=None, extra=(), table=""):
+        """A record of one run, or (None, why)."""
+        bound, why = self.bound(name, memory, speedup, machine)
+        if bound is None:
+            return None, why
+        seconds = self.args.seconds if seconds is None else seconds
+        with tempfile.TemporaryDirectory() as folder:
+            result, why = self.run("plan", self.graph(name), "-o", os.path.join(folder, "plan.json"), "--memory", str(memory),
+                                   "--op-speedup", str(speedup), "--seconds", str(seconds), "--threads", str(self.args.threads),
+                                   "--seed", str(self.args.seed), "--bound-seconds", "0", *MACHINES[machine], *extra, "--json")
+        if result is None:
+            return None, why
+        record = {"table": table, "graph": name, "memory_bytes": memory, "op_speedup": speedup, "machine": machine,
+                  "seconds": seconds, "extra": list(extra), **{k: result[k] for k in (
+                      "period_ns", "compute_ns", "in_bytes", "out_bytes", "transfers", "remaps", "planning_s")},
+                  "bound_ns": bound["bound_ns"], "bound": bound["best"], "bound_note": bound["note"],
+                  "ratio": result["period_ns"] / max(1, bound["bound_ns"])}
+        self.records.append(record)
+        print(f"# {table} {name} {memory / GIB:.1f} GiB {speedup}x {machine} {' '.join(extra)}: "
+              f"{record['ratio']:.4f} ({record['planning_s']:.1f} s)", file=sys.stderr, flush=True)
+        return record, None
+
+
+def cell(record):
+    return "-" if record is None else f"{record['ratio']:.3f}"
+
+
+def table(title, head, rows):
+    print(f"\n### {title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+    sys.stdout.flush()
+
+
+def cells(bench, args):
+    for planner in args.planners:
+        extra = [] if planner == "ga" else ["--planner", planner]
+        rows = [[name] + [cell(bench.plan(name, 40 * GIB, s, extra=extra, table="cells")[0]) for s in args.speedups]
+                for name in args.graphs]
+        table(f"Period / bound, 40 GiB, 15.754 GB/s each way, {planner}", ["graph"] + [f"{s}x" for s in args.speedups], rows)
+
+
+def limits(bench, args):
+    for machine in MACHINES:
+        rows = []
+        for name in args.graphs:
+            peak = bench.bound(name, 40 * GIB, 1, machine)[0]["peak_memory_bytes"]
+            for part in (2, 4, 8, 12):
+                # A limit above the device's memory is no plan for it; the graph file's device has 40 GiB.
+                if peak // part > 40 * GIB:
+                    rows.append([f"{name} 1/{part} ({peak / part / GIB:.1f} GiB)"] + ["more than the device"] * len(args.speedups))
+                    continue
+                row = [f"{name} 1/{part} ({peak / part / GIB:.1f} GiB)"]
+                for speedup in args.speedups:
+                    record, why = bench.plan(name, peak // part, speedup, machine, table="limits")
+                    row.append(cell(record) if record else ("cannot run" if "cannot run" in why or "least" in why else "-"))
+                rows.append(row)
+        table(f"Period / bound at parts of the peak, {machine}", ["graph and limit"] + [f"{s}x" for s in args.speedups], rows)
+
+
+def machine(bench, args):
+    other = list(MACHINES)[1]
+    rows = [[name] + [cell(bench.plan(name, 40 * GIB, s, other, table="machine")[0]) for s in args.speedups]
+            for name in args.graphs]
+    table(f"Period / bound, 40 GiB, {other}", ["graph"] + [f"{s}x" for s in args.speedups], rows)
+
+
+def curve(bench, args):
+    budgets = [0, 0.5, 1, 2, 5, 10, 20, 60]
+    rows = []
+    for name in args.graphs:
+        records = [bench.plan(name, 40 * GIB, args.speedups[-1], seconds=s, extra=["--planner", "fast"] if s == 0 else [],
+                              table="curve")[0] for s in budgets]
+        rows.append([name] + [cell(r) for r in records] + [f"{records[0]['planning_s']:.2f} s" if records[0] else "-"])
+    table(f"Period / bound against planning time, {args.speedups[-1]}x",
+          ["graph", "fast"] + [f"{s} s" for s in budgets[1:]] + ["time of fast"], rows)
+
+
+def ablation(bench, args):
+    rows = []
+    for title, extra in ABLATION:
+        rows.append([title] + [cell(bench.plan(name, 40 * GIB, s, extra=extra, table="ablation")[0])
+                               for name in args.graphs for s in args.speedups[-1:]])
+    table(f"What each part adds, {args.speedups[-1]}x", ["search"] + args.graphs, rows)
+
+
+TABLES = {"cells": cells, "limits": limits, "machine": machine, "curve": curve, "ablation": ablation}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=["cells"])
+    parser.add_argument("--graphs", nargs="+", default=GRAPHS)
+    parser.add_argument("--speedups", nargs="+", type=float, default=[1, 5, 10, 20])
+    parser.add_argument("--planners", nargs="+", default=["ga"])
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--bound-seconds", type=float, default=60)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", metavar="FILE", help="keep the raw figures")
+    args = parser.parse_args()
+    args.speedups = [int(s) if s == int(s) else s for s in args.speedups]
+    bench = Bench(args)
+    for name in args.tables:
+        TABLES[name](bench, args)
+    if args.json:
+        with open(args.json, "w") as out:
+            json.dump(bench.records, out, indent=1)
+
+
+if __name__ == "__main__":
+    main()
