@@ -251,8 +251,9 @@ API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignmen
 }
 API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags) {
     CALL("cuMemCreate");
-    (void)bytes, (void)prop, (void)flags;
-    if (!out) return CUDA_ERROR_INVALID_VALUE;
+    (void)bytes, (void)flags;
+    if (!out || !prop) return CUDA_ERROR_INVALID_VALUE;
+    if (prop->allocFlags.gpuDirectRDMACapable) return CUDA_ERROR_INVALID_DEVICE; /* as the attribute says: not here */
     *out = new_handle();
     return CUDA_SUCCESS;
 }
@@ -320,6 +321,15 @@ API CUresult cuFuncGetName(const char** name, CUfunction function) {
     (void)function;
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     *name = "fake_kernel";
+    return CUDA_SUCCESS;
+}
+/* What the last cuLaunchKernelEx was given, for tests. */
+static const CUlaunchConfig* last_config;
+API const void* fake_last_config(void) { return last_config; }
+API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) {
+    CALL("cuLaunchKernelEx");
+    (void)function, (void)params, (void)extra;
+    last_config = config;
     return CUDA_SUCCESS;
 }
 static CUresult text(const char** out) {
