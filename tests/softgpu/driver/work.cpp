@@ -264,8 +264,10 @@ bool table_duration(const std::string& kernel, Time* ns) {
             if (line.empty() || line[0] == '#') continue;
             const auto space = line.find_last_of(" \t");
             try {
+                // A time of "$1" is the number that the pattern's first group matched.
+                const std::string time = line.substr(space + 1);
                 rows->emplace_back(std::regex(line.substr(0, line.find_last_not_of(" \t", space) + 1)),
-                                   std::stoull(line.substr(space + 1)));
+                                   time == "$1" ? kNever : std::stoull(time));
             } catch (const std::exception&) {
                 say("error: %s line %d: expected 'REGEX NANOSECONDS'", path.c_str(), number);
                 std::_Exit(2);
@@ -281,9 +283,10 @@ bool table_duration(const std::string& kernel, Time* ns) {
         return it->second != kNever;
     }
     Time found = kNever;
+    std::smatch match;
     for (const auto& [pattern, time] : *table)
-        if (std::regex_search(kernel, pattern)) {
-            found = time;
+        if (std::regex_search(kernel, match, pattern)) {
+            found = time != kNever ? time : match.size() > 1 ? std::stoull("0" + match[1].str()) : 0;
             break;
         }
     known[kernel] = found;
