@@ -2,7 +2,8 @@
 """Generates, from the toolkit's cudaTypedefs.h and interpose/hooks.list, what interposition needs:
 
   hooks.h      the prototype that each hook body has
-  wrappers.cpp one function of the exact ABI per hooked symbol (and per driver copy), and the tables
+  wrappers.cpp one function of the exact ABI per hooked symbol (and per driver copy), and the tables; the same, only
+               jumping on, for the other ABIs of names that have several
   entries.inc  every entry point the header knows: name, variant, first version, exported symbol, slot or -1
   exports.map  the version script of the preload object
   fake_driver.inc  every exported symbol, for the do-nothing driver of the tests
@@ -86,6 +87,15 @@ def read_hooks(path, entries):
     return bodies
 
 
+def forwarded_symbols(entries, bodies):
+    """Names with several ABIs whose calls need no hook: each ABI gets a function of ours that only jumps on, so that
+    what cuGetProcAddress answers is always of the ABI that was asked for, and told from all others by its address."""
+    versions = defaultdict(set)
+    for e in entries:
+        versions[e.name].add(e.version)
+    return {e.symbol for e in entries if len(versions[e.name]) > 1 and e.symbol not in bodies}
+
+
 def split_parameters(text):
     if text in ("", "void"):
         return []
@@ -126,7 +136,7 @@ def numbered(types):
 
 def write_hooks_header(bodies, hooked):
     out = [HEADER, "#pragma once\n#include <atomic>\n\n", '#include "interpose/entry.h"\n\n', "namespace swapadvisor {\n\n"]
-    out.append(f"""constexpr unsigned kHookCount = {len(hooked)};
+    out.append(f"""constexpr unsigned kHookCount = {len(hooked)};  ///< forwarders included
 extern const char* const kHookedSymbols[kHookCount];  ///< sorted
 extern void* const kHookFunctions[kDriverCopies][kHookCount];
 extern std::atomic<void*> real_functions[kDriverCopies][kHookCount];  ///< null until first needed
@@ -134,35 +144,47 @@ extern std::atomic<void*> real_functions[kDriverCopies][kHookCount];  ///< null 
 """)
     done = set()
     for e in hooked:
-        body = bodies[e.symbol]
-        if body in done:
+        body = bodies.get(e.symbol)
+        if not body or body in done:
             continue
         done.add(body)
         types = types_of(e.parameters)
         out.append(f"using Fn_{body} = {e.returns}(CUDAAPI*)({', '.join(types)});\n")
-        rest = "".join(f", {t}" for t in types)
+        rest = "".join(f", {t}" for t in types) + (", const void* caller" if wants_caller(body) else "")
         out.append(f"{e.returns} hook_{body}(Entry entry, Fn_{body} real{rest});\n")
     out.append("\n}  // namespace swapadvisor\n")
     return "".join(out)
 
 
+def wants_caller(body):
+    """The look-ups say in the log who asked."""
+    return body.startswith("cuGetProcAddress")
+
+
 def write_wrappers(bodies, hooked):
-    out = [HEADER, '#include "interpose/generated/hooks.h"\n#include "interpose/driver.h"\n\n', "namespace swapadvisor {\n\n"]
+    # Types of the first ABIs (32-bit device pointers) are declared only on this request.
+    out = [HEADER, "#define __CUDA_API_VERSION_INTERNAL\n", '#include "interpose/generated/hooks.h"\n#include "interpose/driver.h"\n\n', "namespace swapadvisor {\n\n"]
     out.append("using enum DefaultStream;\n\n")
     for copy in range(COPIES):
         for slot, e in enumerate(hooked):
-            body = bodies[e.symbol]
+            body = bodies.get(e.symbol)
             types = types_of(e.parameters)
+            function = f"Fn_{body}" if body else f"{e.returns}(CUDAAPI*)({', '.join(types)})"
             stream = "per_thread" if e.variant else "legacy"
             if copy == 0:
                 out.append(f'extern "C" SWAPADVISOR_EXPORT {e.returns} x0_{e.symbol}({", ".join(types)}) __asm__("{e.symbol}");\n'
                            f"{e.returns} x0_{e.symbol}({numbered(types)}) {{\n")
             else:
                 out.append(f"static {e.returns} x{copy}_{e.symbol}({numbered(types)}) {{\n")
-            arguments = "".join(f", a{i}" for i in range(len(types)))
-            out.append(f"    const auto real = reinterpret_cast<Fn_{body}>(real_function({copy}, {slot}));\n"
-                       f"    if (!real) [[unlikely]] return missing_function({copy}, {slot});\n"
-                       f"    return hook_{body}({{{copy}, {stream}, {slot}}}, real{arguments});\n}}\n")
+            arguments = [f"a{i}" for i in range(len(types))]
+            out.append(f"    const auto real = reinterpret_cast<{function}>(real_function({copy}, {slot}));\n"
+                       f"    if (!real) [[unlikely]] return missing_function({copy}, {slot});\n")
+            if body:
+                arguments = [f"{{{copy}, {stream}, {slot}}}", "real"] + arguments
+                arguments += ["__builtin_return_address(0)"] * wants_caller(body)
+                out.append(f"    return hook_{body}({', '.join(arguments)});\n}}\n")
+            else:
+                out.append(f"    return real({', '.join(arguments)});\n}}\n")
         out.append("\n")
     out.append("const char* const kHookedSymbols[kHookCount] = {\n")
     out += [f'    "{e.symbol}",\n' for e in hooked]
@@ -221,7 +243,8 @@ def main():
     args = parser.parse_args()
     entries = read_entries(args.include)
     bodies = read_hooks(args.hooks, entries)
-    hooked = sorted((e for e in entries if e.symbol in bodies), key=lambda e: e.symbol)
+    ours = set(bodies) | forwarded_symbols(entries, bodies)
+    hooked = sorted((e for e in entries if e.symbol in ours), key=lambda e: e.symbol)
     os.makedirs(args.out, exist_ok=True)
     for name, text in (("hooks.h", write_hooks_header(bodies, hooked)),
                        ("wrappers.cpp", write_wrappers(bodies, hooked)),

@@ -7,25 +7,27 @@ namespace swapadvisor {
 
 namespace {
 
-void exchange(Entry entry, const char* symbol, void** function, int version, cuuint64_t flags) {
+void exchange(Entry entry, const char* symbol, void** function, int version, cuuint64_t flags, const void* caller) {
     void* const real = *function;
     *function = route_proc_address(entry.copy, symbol, version, flags, real);
-    if (logging(LogTopic::routes)) log_route("cuGetProcAddress", symbol, nullptr, *function != real);
+    if (logging(LogTopic::routes)) [[unlikely]] {
+        log_route({"cuGetProcAddress", symbol, version, flags, caller, *function != real});
+    }
 }
 
 }  // namespace
 
 CUresult hook_cuGetProcAddress(Entry entry, Fn_cuGetProcAddress real, const char* symbol, void** function, int version,
-                               cuuint64_t flags) {
+                               cuuint64_t flags, const void* caller) {
     const CUresult result = real(symbol, function, version, flags);
-    if (result == CUDA_SUCCESS && symbol && function && *function) exchange(entry, symbol, function, version, flags);
+    if (result == CUDA_SUCCESS && symbol && function && *function) exchange(entry, symbol, function, version, flags, caller);
     return result;
 }
 
 CUresult hook_cuGetProcAddress_v2(Entry entry, Fn_cuGetProcAddress_v2 real, const char* symbol, void** function,
-                                  int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+                                  int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status, const void* caller) {
     const CUresult result = real(symbol, function, version, flags, status);
-    if (result == CUDA_SUCCESS && symbol && function && *function) exchange(entry, symbol, function, version, flags);
+    if (result == CUDA_SUCCESS && symbol && function && *function) exchange(entry, symbol, function, version, flags, caller);
     return result;
 }
 

@@ -108,8 +108,13 @@ void* route_proc_address(unsigned copy, const char* name, int version, std::uint
     return kHookFunctions[copy][slot];
 }
 
-void log_route(const char* route, const char* name, const void* caller, bool hooked) {
-    say("route %s %s: %s, asked by %s", route, name, hooked ? "hooked" : "passed through", object_name(caller));
+void log_route(const RouteRequest& request) {
+    if (first_time(reinterpret_cast<std::uintptr_t>(&log_route))) {
+        say("%-16s %-40s %7s %5s %-14s %s", "route", "entry point", "version", "flags", "answer", "asked by");
+    }
+    say("%-16s %-40s %7d %5llu %-14s %s", request.route, request.name, request.version,
+        static_cast<unsigned long long>(request.flags), request.hooked ? "hooked" : "passed through",
+        object_name(request.caller));
 }
 
 /// Called from dlsym.S. Sets *answered if the result is the answer; otherwise the real function is entered by a jump.
@@ -119,7 +124,7 @@ extern "C" void* swapadvisor_route(void* handle, const char* name, const char* v
     const int slot = hooked_slot(name);
     if (slot < 0) {
         if (logging(LogTopic::routes) && entry_points(name).begin != entry_points(name).end) {
-            log_route("dlsym", name, caller, false);
+            log_route({version ? "dlvsym" : "dlsym", name, 0, 0, caller, false});
         }
         return nullptr;
     }
@@ -147,7 +152,7 @@ extern "C" void* swapadvisor_route(void* handle, const char* name, const char* v
     if (dladdr(caller, &from) && (from.dli_fbase == at.dli_fbase || inside_driver(caller))) return found;
     const int copy = driver_copy_at(found, handle);
     if (copy < 0) return found;
-    if (logging(LogTopic::routes)) log_route(version ? "dlvsym" : "dlsym", name, caller, true);
+    if (logging(LogTopic::routes)) log_route({version ? "dlvsym" : "dlsym", name, 0, 0, caller, true});
     return kHookFunctions[copy][slot];
 }
 

@@ -30,7 +30,17 @@ const EntryPoint* choose_entry_point(EntryRange range, int version, std::uint64_
 /// What cuGetProcAddress of driver `copy` is to answer where the driver answered `real`.
 void* route_proc_address(unsigned copy, const char* name, int version, std::uint64_t flags, void* real);
 
-/// Logs under SWAPADVISOR_LOG=routes. `caller`: an address in the object that asked.
-void log_route(const char* route, const char* name, const void* caller, bool hooked);
+/// One request for an entry point.
+struct RouteRequest {
+    const char* route;      ///< dlsym, dlvsym, cuGetProcAddress
+    const char* name;
+    int version;            ///< as asked; 0 where the route has none
+    std::uint64_t flags;
+    const void* caller;     ///< an address in the object that asked
+    bool hooked;            ///< answered with a function of ours
+};
+
+/// A row of the table of SWAPADVISOR_LOG=routes.
+void log_route(const RouteRequest& request);
 
 }  // namespace swapadvisor

@@ -27,6 +27,12 @@ std::uint64_t key_of(const OpView& view, const std::vector<BufferUse>& uses) {
 PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
     : state_(state), managed_(managed), residency_(*managed.residency), switch_(residency_), timer_(state.api) {
     switch_.may_install = [this] { return !state_.timeline->capturing(); };
+    switch_.on_no_room = [this](std::uint64_t signature) {
+        switch_.forget_plan(signature);
+        std::erase(requested_, signature);
+        plan_signature_ = signature;
+        plan_at_seq_ = next_seq_;
+    };
     switch_.on_change = [this](bool planned, const std::string& line) {
         timer_.set_enabled(!planned);
         if (!planned) state_.count(line);

@@ -33,6 +33,13 @@ void PlanSwitch::know(std::shared_ptr<const IterationScript> script) {
     }
 }
 
+void PlanSwitch::forget_plan(std::uint64_t signature) {
+    if (Known* known = find(signature)) {
+        known->best.reset();
+        known->refusals = 0;
+    }
+}
+
 void PlanSwitch::offer(std::shared_ptr<const PlanScript> plan, int gain_percent) {
     Known* known = find(plan->iteration()->iteration().signature);
     if (known == nullptr || known->script != plan->iteration()) return;
@@ -163,6 +170,7 @@ void PlanSwitch::install(Known& known) {
         ++known.refusals;
         counts_.reason = "a plan could not be installed: " + error;
         if (on_change) on_change(planned(), counts_.reason);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY && on_no_room) on_no_room(known.script->iteration().signature);
         return;
     }
     ++counts_.installs;

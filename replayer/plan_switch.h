@@ -34,6 +34,8 @@ class PlanSwitch {
     /// An iteration the program runs; the newest object for its signature replaces older ones.
     void know(std::shared_ptr<const IterationScript> script);
     bool knows(std::uint64_t signature) const;
+    /// Forgets the plans made for it.
+    void forget_plan(std::uint64_t signature);
     /// A plan for a known iteration; taken at the next boundary if it is better than what there is by `gain_percent`.
     void offer(std::shared_ptr<const PlanScript> plan, int gain_percent = 3);
 
@@ -57,6 +59,8 @@ class PlanSwitch {
     bool in_step() const { return matcher_ != nullptr; }
     std::function<void(bool planned, const std::string& line)> on_change;   ///< installed or left
     std::function<bool()> may_install;                                      ///< null: always
+    /// A plan did not fit any more (small or unmovable memory grew): the owner may make another, for less room.
+    std::function<void(std::uint64_t signature)> on_no_room;
     bool back_off = true;   ///< after installations that did not last, wait for twice as many clean iterations each time
 
   private:

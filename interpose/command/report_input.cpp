@@ -11,6 +11,7 @@
 #include "interpose/command/report_plan.h"
 #include "planner/planner.h"
 #include "recorder/report_parse.h"
+#include "recorder/site_lines.h"
 #include "recorder/trace_reader.h"
 
 namespace swapadvisor::command {
@@ -31,7 +32,10 @@ TraceAnalysis analyse_with_progress(const std::string& path) {
     const auto interval = terminal ? std::chrono::milliseconds(200) : std::chrono::milliseconds(5000);
     auto shown = Clock::now();
     bool drawn = false;
-    TraceAnalysis trace = analyse_trace(path, [&](std::uint64_t done, std::uint64_t total) {
+    SiteLines lines;
+    AnalysisOptions options;
+    options.resolve_site = [&](const std::string& site) { return lines.resolve(site); };
+    options.progress = [&](std::uint64_t done, std::uint64_t total) {
         const auto now = Clock::now();
         if (now - shown < interval) return;
         shown = now;
@@ -39,7 +43,8 @@ TraceAnalysis analyse_with_progress(const std::string& path) {
             total > 0 ? static_cast<int>(static_cast<double>(done) * 100 / static_cast<double>(total)) : 100;
         std::fprintf(stderr, terminal ? "\rreading %s: %d %%" : "reading %s: %d %%\n", path.c_str(), percent);
         drawn = terminal;
-    });
+    };
+    TraceAnalysis trace = analyse_trace(path, options);
     if (drawn) std::fputs("\r\033[K", stderr);
     if (!trace.damage.empty()) std::fprintf(stderr, "swapadvisor: %s\n", trace.damage.c_str());
     return trace;
@@ -48,7 +53,7 @@ TraceAnalysis analyse_with_progress(const std::string& path) {
 ReportModel load_report(const std::string& path, const std::string& graph_path) {
     if (looks_like_trace(path)) {
         TraceAnalysis trace = analyse_with_progress(path);
-        if (trace.iteration && trace.limit_bytes > 0) {
+        if (trace.iteration && trace.limit_bytes > 0 && trace.device.h2d_bytes_per_s > 0) {
             const planner::Graph graph =
                 planner::parse_graph(graph_json(*trace.iteration, trace.device, trace.names()));
             trace.model.lower_bound_ns = lower_bound_ns(graph, trace.limit_bytes);
