@@ -18,7 +18,13 @@ SOFTGPU_DRIVER_OBJ := $(call obj,$(SOFTGPU_DRIVER_CPP)) $(BUILD)/obj/tests/softg
 $(SOFTGPU)/libcuda.so.1: $(SOFTGPU_DRIVER_OBJ) $(SOFTGPU)/libptx.a tests/softgpu/driver/exports.map
 	@mkdir -p $(@D)
 	$(CXX) -shared $(LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,--version-script=tests/softgpu/driver/exports.map \
-	  -Wl,-z,defs -o $@ $(filter %.o %.a,$^) -llz4 -lzstd -lpthread -ldl
+	  -Wl,-z,defs -o $@.new $(filter %.o %.a,$^) -llz4 -lzstd -lpthread -ldl
+	mv $@.new $@
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
 
-ALL += $(SOFTGPU)/libcuda.so.1
+# For programs that ask NVRTC for machine code: scripts/softgpu --nvrtc-ptx.
+$(SOFTGPU)/libnvrtc_ptx.so: $(BUILD)/obj/tests/softgpu/nvrtc/ptx_for_cubin.o
+	@mkdir -p $(@D)
+	$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
+
+ALL += $(SOFTGPU)/libcuda.so.1 $(SOFTGPU)/libnvrtc_ptx.so

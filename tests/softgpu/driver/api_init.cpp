@@ -90,6 +90,15 @@ SOFTCU cuGetProcAddress(const char* name, void** address, int version, cuuint64_
     return look_up(name, address, version, flags, nullptr);
 }
 
+/// This driver has none of the private tables, and says so: callers that can do without them (NVRTC) go on.
+extern "C" SOFTGPU_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid* id);
+SOFTCU cuGetExportTable(const void** table, const CUuuid* id) {
+    SOFTGPU_CALL(kNoInit | kFree);
+    if (!table || !id) return CUDA_ERROR_INVALID_VALUE;
+    *table = nullptr;
+    return CUDA_ERROR_NOT_FOUND;
+}
+
 SOFTCU cuProfilerStart(void) {
     SOFTGPU_CALL(kContext);
     return CUDA_SUCCESS;

@@ -133,7 +133,7 @@ void run_kernel(Op& op, const KernelWork& w) {
     d.stats->thread_instructions += result.thread_instructions;
     d.stats->global_bytes += result.global_bytes;
     if (result.fault != ptx::Fault::none) {
-        std::string text = "kernel " + *op.name + ": " + result.detail;
+        std::string text = result.detail;
         if (result.fault == ptx::Fault::illegal_address) {
             illegal_access(op, text + "; nearest: " + d.memory.nearest(result.fault_address));
         } else {
