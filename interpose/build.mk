@@ -80,3 +80,12 @@ TEST_DEPS += $(patsubst $(PROBE_DIR)/%.cpp,$(PROBES)/%,$(wildcard $(PROBE_DIR)/*
 TEST_DEPS += $(patsubst $(PROBE_DIR)/%.c,$(PROBES)/%.so,$(wildcard $(PROBE_DIR)/*.c))
 TEST_DEPS += $(BUILD)/tests/fakedriver/libcuda.so.1 $(BUILD)/tests/fakedriver/old/libcuda.so.1
 BENCHES += $(PROBES)/call_bench $(BUILD)/tests/fakedriver/libcuda.so.1
+
+# Unit tests: the routes' tables, settings, and what the launcher decides.
+INTERPOSE_TEST_OBJS := $(call obj,$(wildcard tests/unit/interpose/*.cpp))
+$(INTERPOSE_TEST_OBJS): | $(INTERPOSE_GENERATED)/hooks.h
+$(BUILD)/tests/interpose_tests: $(INTERPOSE_TEST_OBJS) $(CATCH_MAIN) $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) \
+		$(call obj,interpose/command/preload.cpp interpose/command/framework_settings.cpp)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $(filter-out $(BUILD)/obj/interpose/dlsym.o,$^) $(RECORDER_LIBS) -ldl -lpthread
+TEST_SUITES += $(BUILD)/tests/interpose_tests

@@ -139,6 +139,7 @@ bool parse_bytes(std::string_view text, std::uint64_t& bytes) {
     const char* begin = copy.c_str();
     if (*begin < '0' || *begin > '9') return false;  // strtod would take "inf", "nan", signs and spaces
     char* end = nullptr;
+    if (begin[0] == '0' && (begin[1] | 0x20) == 'x') return false;
     const double amount = std::strtod(begin, &end);
     while (*end == ' ') ++end;
     double unit = 1;

@@ -55,7 +55,7 @@ def _():
 
 NAMES = ["cuMemAlloc_v2", "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuMemAlloc", "cuInit", "cuGetProcAddress_v2",
          "cuNoSuchCall", "cuMemAlloc_v2x", "cuMemAllo", "cuGetExportTable"]
-HOOKED = ["cuMemAlloc_v2", "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuGetProcAddress_v2"]
+HOOKED = ["cuMemAlloc_v2", "cuMemAlloc", "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuGetProcAddress_v2"]
 
 
 @suite.test("dlsym and dlvsym by SONAME")
@@ -206,8 +206,28 @@ def _():
 @suite.test("SWAPADVISOR_LOG=routes says who asked for what")
 def _():
     done = probe("dlsym", "libcuda.so.1", "cuMemAlloc_v2", "cuInit", env={"SWAPADVISOR_LOG": "routes"})
-    assert re.search(r"route dlsym cuMemAlloc_v2: hooked, asked by .*dl_probe", done.stderr), done.stderr
-    assert re.search(r"route dlsym cuInit: passed through, asked by .*dl_probe", done.stderr), done.stderr
+    assert re.search(r"dlsym +cuMemAlloc_v2 .* hooked +/.*dl_probe", done.stderr), done.stderr
+    assert re.search(r"dlsym +cuInit .* passed through +/.*dl_probe", done.stderr), done.stderr
+    done = probe("look-up", "libcuda.so.1", "x", stdin="cuMemAlloc 12000\n", env={"SWAPADVISOR_LOG": "routes"})
+    assert re.search(r"cuGetProcAddress +cuMemAlloc +12000 +2 hooked +/.*dl_probe", done.stderr), done.stderr
+    equal(done.stderr.count("asked by"), 1)
+
+
+@suite.test("names with several ABIs: each answered with a function of ours of that ABI, and no two the same")
+def _():
+    versions = {}
+    for name, variant, version, symbol in entry_points():
+        versions.setdefault(name, {}).setdefault((variant, int(version)), symbol)
+    several = {name: abis for name, abis in versions.items() if len({v for _, v in abis}) > 1}
+    assert len(several) > 100, len(several)
+    requests = "".join(f"{name} {version}\n" for name, abis in several.items() for version in sorted({v for _, v in abis}))
+    lines = probe("look-up", "libcuda.so.1", stdin=requests).stdout.splitlines()[1:]
+    for line in lines:
+        request, _, answer = line.partition(": ")
+        words = answer.split()
+        # result, status, owner, symbol that the call is to reach, calls that reached it
+        equal((words[0], words[2], words[4]), ("0", "libroutes_only.so", "1"), line)
+    equal(len(lines), 3 * requests.count("\n"))
 
 
 @suite.test("the generated table is what the toolkit's link stub exports")
