@@ -1,7 +1,8 @@
 # The recorder: ops and buffers -> trace, iterations, reports. Linked into the preload object, the command and the tests.
 RECORDER_SRCS := $(wildcard recorder/*.cpp)
 RECORDER_OBJS := $(call obj,$(RECORDER_SRCS))
-RECORDER_LIBS := -lzstd -lxxhash
+# libdw: source lines, in the command only.
+RECORDER_LIBS := -lzstd -lxxhash -ldw -lelf
 
 # The HTML report carries its own style, script and charting library.
 CHART_JS ?= /usr/share/javascript/chart.js/chart.min.js

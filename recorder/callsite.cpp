@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -174,6 +175,16 @@ const char* file_name(const char* path) {
     return slash ? slash + 1 : path;
 }
 
+// The main program's name may be relative to where it was started.
+std::string object_path(const Dl_info& info) {
+    if (info.dli_fname[0] == '/') return info.dli_fname;
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    return length > 0 && length < static_cast<ssize_t>(sizeof path)
+               ? std::string(path, static_cast<std::size_t>(length))
+               : info.dli_fname;
+}
+
 std::string function_text(const Dl_info& info) {
     if (!info.dli_sname) return "";
     int status = 0;
@@ -227,7 +238,7 @@ std::string describe_site(std::uint64_t site) {
         std::snprintf(offset, sizeof offset, "+0x%zx)",
                       address - 1 - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
         if (shown > 0) text += " < ";
-        text += function_text(info) + "(" + info.dli_fname + offset;
+        text += function_text(info) + "(" + object_path(info) + offset;
         if (++shown == kFramesShown) break;
     }
     return text;

@@ -12,6 +12,10 @@ namespace {
 constexpr std::int64_t kDeviceBytesPerUs = 500'000;
 constexpr std::int64_t kLaunchNs = 2'000;
 
+// Where the recording does not say: PCIe 3 x16, and memory that is no limit.
+const DeviceModel kAssumedLink{"", 0, 12'000'000'000, 12'000'000'000, 20'000'000'000, 10'000};
+constexpr std::int64_t kAssumedMemory = std::int64_t{1} << 40;
+
 bool wraps(const TensorRecord& t) {
     return !t.persistent && t.birth_event >= 0 && t.death_event >= 0 && t.death_event < t.birth_event;
 }
@@ -72,12 +76,17 @@ std::string graph_json(const Iteration& iteration, const DeviceModel& device, co
     json.field("source", names.source);
     json.key("device").object();
     if (!device.name.empty()) json.field("name", device.name);
-    json.field("memory_bytes", device.memory_bytes)
-        .field("h2d_bytes_per_s", device.h2d_bytes_per_s)
-        .field("d2h_bytes_per_s", device.d2h_bytes_per_s)
-        .field("duplex_bytes_per_s", device.duplex_bytes_per_s)
-        .field("transfer_latency_ns", device.transfer_latency_ns)
-        .end_object();
+    // Rates are measured late, if at all; a graph must have some.
+    const bool measured =
+        device.h2d_bytes_per_s > 0 && device.d2h_bytes_per_s > 0 && device.duplex_bytes_per_s > 0;
+    const DeviceModel& link = measured ? device : kAssumedLink;
+    json.field("memory_bytes", device.memory_bytes > 0 ? device.memory_bytes : kAssumedMemory)
+        .field("h2d_bytes_per_s", link.h2d_bytes_per_s)
+        .field("d2h_bytes_per_s", link.d2h_bytes_per_s)
+        .field("duplex_bytes_per_s", link.duplex_bytes_per_s)
+        .field("transfer_latency_ns", link.transfer_latency_ns);
+    if (!measured || device.memory_bytes <= 0) json.flag("assumed", true);
+    json.end_object();
 
     json.key("tensors").array();
     for (std::size_t i = 0; i < iteration.tensors.size(); ++i) {

@@ -39,7 +39,8 @@ std::string demangled(std::string_view name) {
 
 class Analyser {
   public:
-    Analyser() : finder_(kHistoryOps), swaps_(kSwapHistory), host_ns_(kHistoryOps) {
+    explicit Analyser(const AnalysisOptions& options)
+        : options_(options), finder_(kHistoryOps), swaps_(kSwapHistory), host_ns_(kHistoryOps) {
         finder_.on_loop_end = [this](std::shared_ptr<Iteration> newest, std::uint64_t ops) {
             loop_ended(newest, ops);
         };
@@ -238,6 +239,7 @@ class Analyser {
     void fill_model(const std::string& path);
     void fill_iteration_swaps(IterationTraffic& traffic) const;
 
+    const AnalysisOptions& options_;
     TraceAnalysis result_;
     IterationFinder finder_;
     std::vector<Touch> touches_;
@@ -361,13 +363,12 @@ GraphNames TraceAnalysis::names() const {
     return names;
 }
 
-TraceAnalysis analyse_trace(const std::string& path,
-                            const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+TraceAnalysis analyse_trace(const std::string& path, const AnalysisOptions& options) {
     TraceReader reader(path);
-    Analyser analyser;
+    Analyser analyser(options);
     const auto visit = [&](const std::uint64_t* words, std::size_t count) { analyser.record(words, count); };
     while (reader.next_block(visit))
-        if (progress) progress(reader.offset(), reader.file_bytes());
+        if (options.progress) options.progress(reader.offset(), reader.file_bytes());
     TraceAnalysis result = analyser.finish(path);
     result.damage = reader.damage();
     if (!result.damage.empty()) result.model.notes.insert(result.model.notes.begin(), result.damage);

@@ -35,10 +35,14 @@ struct TraceAnalysis {
     GraphNames names() const;
 };
 
-/// `progress` (may be empty) is called now and then with the bytes read and the bytes there are. Throws
-/// TraceError.
-TraceAnalysis analyse_trace(
-    const std::string& path,
-    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});
+struct AnalysisOptions {
+    /// Called now and then with the bytes read and the bytes there are. May be empty.
+    std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+    /// Makes a call site's text (describe_site()) better to read. May be empty.
+    std::function<std::string(const std::string& site)> resolve_site;
+};
+
+/// Throws TraceError.
+TraceAnalysis analyse_trace(const std::string& path, const AnalysisOptions& options = {});
 
 }  // namespace swapadvisor

@@ -1,0 +1,139 @@
+#include "recorder/site_lines.h"
+
+#include <cxxabi.h>
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+namespace swapadvisor {
+namespace {
+
+const Dwfl_Callbacks kCallbacks = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .section_address = dwfl_offline_section_address,
+    .debuginfo_path = nullptr,
+};
+
+std::string base_name(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+// A function's name without its arguments.
+std::string short_name(const std::string& name) {
+    int status = 0;
+    char* plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+    std::string text = plain ? plain : name;
+    std::free(plain);
+    int depth = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '<') ++depth;
+        if (text[i] == '>') --depth;
+        if (text[i] == '(' && depth == 0 && i > 0 && text.compare(i, 11, "(anonymous ") != 0)
+            return text.substr(0, i);
+    }
+    return text;
+}
+
+struct Object {
+    Dwfl* dwfl = nullptr;
+    Dwfl_Module* module = nullptr;
+    Dwarf_Addr base = 0;  // address in dwfl of offset 0 in the loaded object
+
+    explicit Object(const std::string& path) {
+        struct stat info {};
+        if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+        dwfl = dwfl_begin(&kCallbacks);
+        if (!dwfl) return;
+        module = dwfl_report_offline(dwfl, path.c_str(), path.c_str(), -1);
+        dwfl_report_end(dwfl, nullptr, nullptr);
+        if (!module) return;
+        GElf_Addr bias = 0;
+        Elf* elf = dwfl_module_getelf(module, &bias);
+        std::size_t headers = 0;
+        if (!elf || elf_getphdrnum(elf, &headers) != 0) {
+            module = nullptr;
+            return;
+        }
+        // Offsets count from the page of the first loaded segment.
+        for (std::size_t i = 0; i < headers; ++i) {
+            GElf_Phdr header;
+            if (gelf_getphdr(elf, static_cast<int>(i), &header) && header.p_type == PT_LOAD) {
+                base = bias + (header.p_vaddr & ~static_cast<GElf_Addr>(0xFFF));
+                break;
+            }
+        }
+    }
+    ~Object() {
+        if (dwfl) dwfl_end(dwfl);
+    }
+    Object(const Object&) = delete;
+    Object& operator=(const Object&) = delete;
+
+    std::string place(std::uint64_t offset) const {
+        if (!module) return "";
+        Dwfl_Line* line = dwfl_module_getsrc(module, base + offset);
+        int number = 0;
+        const char* file = line ? dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr) : nullptr;
+        return file && number > 0 ? base_name(file) + ":" + std::to_string(number) : "";
+    }
+    std::string function(std::uint64_t offset) const {
+        const char* name = module ? dwfl_module_addrname(module, base + offset) : nullptr;
+        return name ? short_name(name) : "";
+    }
+};
+
+}  // namespace
+
+struct SiteLines::Impl {
+    std::map<std::string, std::unique_ptr<Object>> objects;
+
+    const Object& object(const std::string& path) {
+        auto& slot = objects[path];
+        if (!slot) slot = std::make_unique<Object>(objects.size() <= 256 ? path : "");
+        return *slot;
+    }
+
+    // "function (object+0xoffset)"
+    std::string frame(const std::string& text) {
+        const std::size_t open = text.rfind('('), plus = text.rfind("+0x");
+        if (open == std::string::npos || plus == std::string::npos || plus < open || text.back() != ')')
+            return text;
+        const std::string path = text.substr(open + 1, plus - open - 1);
+        char* end = nullptr;
+        const std::uint64_t offset = std::strtoull(text.c_str() + plus + 3, &end, 16);
+        if (!end || *end != ')') return text;
+        std::string name = open > 0 ? short_name(text.substr(0, open - 1)) : "";
+        const bool absolute = !path.empty() && path[0] == '/';
+        std::string place;
+        if (absolute) {
+            const Object& o = object(path);
+            place = o.place(offset);
+            if (name.empty()) name = o.function(offset);
+        }
+        if (place.empty()) place = "(" + base_name(path) + text.substr(plus);
+        return name.empty() ? place : name + " " + place;
+    }
+};
+
+SiteLines::SiteLines() : impl_(std::make_unique<Impl>()) {}
+SiteLines::~SiteLines() = default;
+
+std::string SiteLines::resolve(const std::string& site) {
+    std::string out;
+    for (std::size_t at = 0; at <= site.size();) {
+        const std::size_t next = std::min(site.find(" < ", at), site.size());
+        if (!out.empty()) out += " < ";
+        if (next > at) out += impl_->frame(site.substr(at, next - at));
+        at = next + 3;
+    }
+    return out;
+}
+
+}  // namespace swapadvisor
