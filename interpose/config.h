@@ -9,32 +9,36 @@
 namespace swapadvisor {
 
 struct Config {
-    bool enabled = true;              ///< SWAPADVISOR=0 turns the shim into pure forwarding
-    std::uint64_t memory_bytes = 0;   ///< SWAPADVISOR_MEMORY: device memory to stay within; 0: what the device has
-    double memory_fraction = 0;       ///< SWAPADVISOR_MEMORY=50%: of the device's memory; 0: not given so
+    bool enabled = true;  ///< SWAPADVISOR=0 turns the shim into pure forwarding
+    std::uint64_t memory_bytes =
+        0;                       ///< SWAPADVISOR_MEMORY: device memory to stay within; 0: what the device has
+    double memory_fraction = 0;  ///< SWAPADVISOR_MEMORY=50%: of the device's memory; 0: not given so
     std::uint64_t host_memory_bytes = 0;  ///< SWAPADVISOR_HOST_MEMORY: pinned host memory at most; 0: chosen
-    std::string report_path;          ///< SWAPADVISOR_REPORT: report at exit; "-" or "": see `quiet`
-    std::string trace_path;           ///< SWAPADVISOR_TRACE: record into this file
-    std::string plan_path;            ///< SWAPADVISOR_PLAN: follow this plan from the start
-    bool quiet = false;               ///< SWAPADVISOR_QUIET: nothing on standard error but errors
-    bool strict = false;              ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
-    bool sync_free = false;           ///< SWAPADVISOR_SYNC_FREE: cuMemFree waits for the device as the driver's does
-    std::vector<std::uint64_t> plain_bytes;  ///< SWAPADVISOR_PLAIN: allocations of these sizes stay the driver's
-    bool plan_in_background = true;   ///< SWAPADVISOR_PLANNER=none turns planning off
-    std::string planner = "ga";       ///< SWAPADVISOR_PLANNER: a planner's name, or none
-    double plan_seconds = 10;         ///< SWAPADVISOR_SECONDS: search budget
-    int plan_threads = 0;             ///< SWAPADVISOR_THREADS: 0: chosen
-    std::uint64_t plan_seed = 1;      ///< SWAPADVISOR_SEED
-    std::uint32_t log_topics = 0;     ///< SWAPADVISOR_LOG: comma-separated LogTopic names, or all
+    std::string report_path;              ///< SWAPADVISOR_REPORT: report at exit; "-" or "": see `quiet`
+    std::string trace_path;               ///< SWAPADVISOR_TRACE: record into this file
+    std::string plan_path;                ///< SWAPADVISOR_PLAN: follow this plan from the start
+    bool quiet = false;                   ///< SWAPADVISOR_QUIET: nothing on standard error but errors
+    bool strict = false;                  ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
+    bool sync_free = false;  ///< SWAPADVISOR_SYNC_FREE: cuMemFree waits for the device as the driver's does
+    std::vector<std::uint64_t>
+        plain_bytes;                 ///< SWAPADVISOR_PLAIN: allocations of these sizes stay the driver's
+    bool plan_in_background = true;  ///< SWAPADVISOR_PLANNER=none turns planning off
+    std::string planner = "ga";      ///< SWAPADVISOR_PLANNER: a planner's name, or none
+    double plan_seconds = 10;        ///< SWAPADVISOR_SECONDS: search budget
+    int plan_threads = 0;            ///< SWAPADVISOR_THREADS: 0: chosen
+    std::uint64_t plan_seed = 1;     ///< SWAPADVISOR_SEED
+    std::uint32_t log_topics = 0;    ///< SWAPADVISOR_LOG: comma-separated LogTopic names, or all
 };
 
-/// Parsed on first use; says one line on standard error for each value that cannot be used, and goes on without it.
+/// Parsed on first use; says one line on standard error for each value that cannot be used, and goes on
+/// without it.
 const Config& config();
 
 /// `look_up(name)` gives a variable's value or null; problems are appended as "NAME=value: what is wrong".
 Config parse_config(const char* (*look_up)(const char* name), std::vector<std::string>& problems);
 
-/// "4096", "512MiB", "1.5G", "16 GB" (K, M, G, T and KiB... are powers of 1024, KB... of 1000). False: not a size.
+/// "4096", "512MiB", "1.5G", "16 GB" (K, M, G, T and KiB... are powers of 1024, KB... of 1000). False: not a
+/// size.
 bool parse_bytes(std::string_view text, std::uint64_t& bytes);
 
 }  // namespace swapadvisor

@@ -23,7 +23,8 @@ std::atomic<bool> bypass{false};
 
 namespace {
 
-/// Copy 0 is the default one, which the exported symbols lead to. `base` is the load address, 0 while unknown.
+/// Copy 0 is the default one, which the exported symbols lead to. `base` is the load address, 0 while
+/// unknown.
 struct DriverCopy {
     std::atomic<std::uintptr_t> base{0};
     std::atomic<void*> handle{nullptr};  ///< our own reference, never given back: hooks keep pointers into it
@@ -107,7 +108,8 @@ void* managed_copy() {
 }
 
 void* detail::resolve_real_function(unsigned copy, unsigned slot) {
-    void* address = real_symbol(reinterpret_cast<void*>(static_cast<std::uintptr_t>(copy)), kHookedSymbols[slot]);
+    void* address =
+        real_symbol(reinterpret_cast<void*>(static_cast<std::uintptr_t>(copy)), kHookedSymbols[slot]);
     if (address) real_functions[copy][slot].store(address, std::memory_order_relaxed);
     return address;
 }
@@ -120,7 +122,8 @@ bool detail::claim_managed(unsigned copy) {
         return true;
     }
     if (expected != static_cast<int>(copy) && first_time(reinterpret_cast<std::uintptr_t>(&managed))) {
-        say("a second copy of the CUDA driver is in use: calls to it are forwarded, its memory is not managed");
+        say("a second copy of the CUDA driver is in use: calls to it are forwarded, its memory is not "
+            "managed");
     }
     return expected == static_cast<int>(copy);
 }
@@ -137,7 +140,9 @@ CUresult missing_function(unsigned copy, unsigned slot) {
     return no_driver ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_NOT_FOUND;
 }
 
-bool in_forked_child() { return g_forked.load(std::memory_order_relaxed); }
+bool in_forked_child() {
+    return g_forked.load(std::memory_order_relaxed);
+}
 
 int driver_copy_at(void* address, void* handle) {
     Dl_info info;
@@ -152,7 +157,8 @@ int driver_copy_at(void* address, void* handle) {
         dlerror();
         return -1;
     }
-    void* own = info.dli_fname && *info.dli_fname ? dlmopen(space, info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+    void* own =
+        info.dli_fname && *info.dli_fname ? dlmopen(space, info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
     if (!own || !is_driver(own, base)) {
         if (own) dlclose(own);
         dlerror();
@@ -167,7 +173,9 @@ int driver_copy_at(void* address, void* handle) {
     return index;
 }
 
-bool inside_driver(const void* address) { return known_copy(base_of(address)) >= 0; }
+bool inside_driver(const void* address) {
+    return known_copy(base_of(address)) >= 0;
+}
 
 int hooked_slot(const char* symbol) {
     const auto* end = kHookedSymbols + kHookCount;

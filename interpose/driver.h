@@ -1,4 +1,5 @@
-// The real driver: found on first need, one table of real functions per copy of it. Nothing here makes a CUDA call.
+// The real driver: found on first need, one table of real functions per copy of it. Nothing here makes a CUDA
+// call.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,8 @@ namespace swapadvisor {
 /// Has the shape of fill_driver_api's look_up; `user` is the copy's number as an integer in a pointer.
 void* real_symbol(void* copy, const char* symbol);
 
-/// The driver copy that the runtime manages: the first one through which a hooked call came. `real_symbol`'s `user`.
+/// The driver copy that the runtime manages: the first one through which a hooked call came. `real_symbol`'s
+/// `user`.
 void* managed_copy();
 
 namespace detail {
@@ -27,7 +29,8 @@ bool claim_managed(unsigned copy);
 /// The real function behind a hook; null if the driver lacks it.
 inline void* real_function(unsigned copy, unsigned slot) {
     void* function = real_functions[copy][slot].load(std::memory_order_relaxed);
-    if (!function) [[unlikely]] function = detail::resolve_real_function(copy, slot);
+    if (!function) [[unlikely]]
+        function = detail::resolve_real_function(copy, slot);
     return function;
 }
 
@@ -45,8 +48,8 @@ inline Runtime* runtime_for(Entry entry) {
 /// True in a child of fork: the driver is unusable there, and nothing of ours may run.
 bool in_forked_child();
 
-/// The copy that the code or data address lies in, or -1. Registers a copy that was not known before: `handle` is any
-/// handle through which `symbol` at `address` was found.
+/// The copy that the code or data address lies in, or -1. Registers a copy that was not known before:
+/// `handle` is any handle through which `symbol` at `address` was found.
 int driver_copy_at(void* address, void* handle);
 
 /// True if `address` lies in the driver (any known copy).

@@ -10,13 +10,16 @@ CUcontext primary_context(CUdevice device) {
     using GetState = CUresult(CUDAAPI*)(CUdevice, unsigned*, int*);
     using Retain = CUresult(CUDAAPI*)(CUcontext*, CUdevice);
     using Release = CUresult(CUDAAPI*)(CUdevice);
-    const auto get_state = reinterpret_cast<GetState>(real_symbol(managed_copy(), "cuDevicePrimaryCtxGetState"));
+    const auto get_state =
+        reinterpret_cast<GetState>(real_symbol(managed_copy(), "cuDevicePrimaryCtxGetState"));
     const auto retain = reinterpret_cast<Retain>(real_symbol(managed_copy(), "cuDevicePrimaryCtxRetain"));
-    const auto release = reinterpret_cast<Release>(real_symbol(managed_copy(), "cuDevicePrimaryCtxRelease_v2"));
+    const auto release =
+        reinterpret_cast<Release>(real_symbol(managed_copy(), "cuDevicePrimaryCtxRelease_v2"));
     unsigned flags = 0;
     int active = 0;
     CUcontext context = nullptr;
-    if (!get_state || !retain || !release || get_state(device, &flags, &active) != CUDA_SUCCESS || !active) return nullptr;
+    if (!get_state || !retain || !release || get_state(device, &flags, &active) != CUDA_SUCCESS || !active)
+        return nullptr;
     if (retain(&context, device) != CUDA_SUCCESS) return nullptr;
     release(device);
     return context;
@@ -54,7 +57,8 @@ CUresult hook_cuCtxDestroy(Entry entry, Fn_cuCtxDestroy real, CUcontext context)
 }
 
 CUresult hook_cuDevicePrimaryCtxReset(Entry entry, Fn_cuDevicePrimaryCtxReset real, CUdevice device) {
-    return end_context(entry, runtime_for(entry) ? primary_context(device) : nullptr, [&] { return real(device); });
+    return end_context(entry, runtime_for(entry) ? primary_context(device) : nullptr,
+                       [&] { return real(device); });
 }
 
 /// A release ends the context only if it is the last, which only shows afterwards.

@@ -1,5 +1,6 @@
-// Batches. Where one touches managed memory it is issued item by item, each as a batch of one: the driver promises no
-// order within a batch, and each item needs only its own buffers resident. Otherwise it goes on as it came.
+// Batches. Where one touches managed memory it is issued item by item, each as a batch of one: the driver
+// promises no order within a batch, and each item needs only its own buffers resident. Otherwise it goes on
+// as it came.
 #include <algorithm>
 
 #include "interpose/op_call.h"
@@ -10,14 +11,17 @@ namespace {
 
 CopySpan operand_span(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
     if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {};
-    // Lengths are in elements, whose size only an array on the other side tells. Enough to say which buffer is touched,
-    // not that all of it is.
+    // Lengths are in elements, whose size only an array on the other side tells. Enough to say which buffer
+    // is touched, not that all of it is.
     const std::size_t row = std::max(operand.op.ptr.rowLength, extent.width);
     const std::size_t rows = std::max(operand.op.ptr.layerHeight, extent.height);
-    return {operand.op.ptr.ptr, nullptr, ((extent.depth - 1) * rows + extent.height - 1) * row + extent.width, true};
+    return {operand.op.ptr.ptr, nullptr, ((extent.depth - 1) * rows + extent.height - 1) * row + extent.width,
+            true};
 }
 
-bool managed(Runtime& runtime, CUdeviceptr address) { return address != 0 && runtime.is_managed(address); }
+bool managed(Runtime& runtime, CUdeviceptr address) {
+    return address != 0 && runtime.is_managed(address);
+}
 
 /// `one(i)` issues item i alone and returns its result; the first failure ends the batch.
 template <class Span, class One>
@@ -25,7 +29,8 @@ CUresult item_by_item(Entry entry, std::size_t count, size_t* failed, CUstream s
     for (std::size_t i = 0; i < count; ++i) {
         const auto [to, from] = spans(i);
         const CUresult result = run_op(
-            entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); },
+            entry,
+            [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); },
             [&] { return one(i); });
         if (result != CUDA_SUCCESS) {
             if (failed) *failed = i;
@@ -44,77 +49,94 @@ std::size_t attributes_of(std::size_t i, const size_t* indices, std::size_t coun
 
 /// `call(to, from, bytes, count, attributes, indices, attribute_count)` is the real call.
 template <class Call>
-CUresult batch(Entry entry, CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count, CUmemcpyAttributes* attributes,
-               size_t* indices, size_t attribute_count, size_t* failed, CUstream stream, Call call) {
+CUresult batch(Entry entry, CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+               CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, size_t* failed,
+               CUstream stream, Call call) {
     Runtime* runtime = runtime_for(entry);
-    const auto as_it_came = [&] { return call(to, from, bytes, count, attributes, indices, attribute_count); };
-    if (!runtime || !to || !from || !bytes || !attributes || !indices || attribute_count == 0) return as_it_came();
+    const auto as_it_came = [&] {
+        return call(to, from, bytes, count, attributes, indices, attribute_count);
+    };
+    if (!runtime || !to || !from || !bytes || !attributes || !indices || attribute_count == 0)
+        return as_it_came();
     bool any = false;
-    for (std::size_t i = 0; i < count && !any; ++i) any = managed(*runtime, to[i]) || managed(*runtime, from[i]);
+    for (std::size_t i = 0; i < count && !any; ++i)
+        any = managed(*runtime, to[i]) || managed(*runtime, from[i]);
     if (!any) return as_it_came();
     return item_by_item(
         entry, count, failed, stream,
-        [&](std::size_t i) { return std::pair(CopySpan{to[i], nullptr, bytes[i]}, CopySpan{from[i], nullptr, bytes[i]}); },
+        [&](std::size_t i) {
+            return std::pair(CopySpan{to[i], nullptr, bytes[i]}, CopySpan{from[i], nullptr, bytes[i]});
+        },
         [&](std::size_t i) {
             size_t first = 0;
-            return call(to + i, from + i, bytes + i, 1, attributes + attributes_of(i, indices, attribute_count), &first, 1);
+            return call(to + i, from + i, bytes + i, 1,
+                        attributes + attributes_of(i, indices, attribute_count), &first, 1);
         });
 }
 
 /// `call(count, list)` is the real call.
 template <class Call>
-CUresult batch_3d(Entry entry, size_t count, CUDA_MEMCPY3D_BATCH_OP* list, size_t* failed, CUstream stream, Call call) {
+CUresult batch_3d(Entry entry, size_t count, CUDA_MEMCPY3D_BATCH_OP* list, size_t* failed, CUstream stream,
+                  Call call) {
     Runtime* runtime = runtime_for(entry);
     if (!runtime || !list) return call(count, list);
     const auto spans = [&](std::size_t i) {
-        return std::pair(operand_span(list[i].dst, list[i].extent), operand_span(list[i].src, list[i].extent));
+        return std::pair(operand_span(list[i].dst, list[i].extent),
+                         operand_span(list[i].src, list[i].extent));
     };
     bool any = false;
     for (std::size_t i = 0; i < count && !any; ++i) {
         any = managed(*runtime, spans(i).first.address) || managed(*runtime, spans(i).second.address);
     }
     if (!any) return call(count, list);
-    return item_by_item(entry, count, failed, stream, spans, [&](std::size_t i) { return call(1, list + i); });
+    return item_by_item(entry, count, failed, stream, spans,
+                        [&](std::size_t i) { return call(1, list + i); });
 }
 
 }  // namespace
 
 CUresult hook_cuMemcpyBatchAsync(Entry entry, Fn_cuMemcpyBatchAsync real, CUdeviceptr* to, CUdeviceptr* from,
-                                 size_t* bytes, size_t count, CUmemcpyAttributes_v1* attributes, size_t* indices,
-                                 size_t attribute_count, size_t* failed, CUstream stream) {
-    return batch(entry, to, from, bytes, count, attributes, indices, attribute_count, failed, stream, [&](auto... rest) {
-        return real(rest..., failed, stream);
-    });
+                                 size_t* bytes, size_t count, CUmemcpyAttributes_v1* attributes,
+                                 size_t* indices, size_t attribute_count, size_t* failed, CUstream stream) {
+    return batch(entry, to, from, bytes, count, attributes, indices, attribute_count, failed, stream,
+                 [&](auto... rest) { return real(rest..., failed, stream); });
 }
 
-CUresult hook_cuMemcpyBatchAsync_v2(Entry entry, Fn_cuMemcpyBatchAsync_v2 real, CUdeviceptr* to, CUdeviceptr* from,
-                                    size_t* bytes, size_t count, CUmemcpyAttributes_v1* attributes, size_t* indices,
+CUresult hook_cuMemcpyBatchAsync_v2(Entry entry, Fn_cuMemcpyBatchAsync_v2 real, CUdeviceptr* to,
+                                    CUdeviceptr* from, size_t* bytes, size_t count,
+                                    CUmemcpyAttributes_v1* attributes, size_t* indices,
                                     size_t attribute_count, CUstream stream) {
     return batch(entry, to, from, bytes, count, attributes, indices, attribute_count, nullptr, stream,
                  [&](auto... rest) { return real(rest..., stream); });
 }
 
-CUresult hook_cuMemcpy3DBatchAsync(Entry entry, Fn_cuMemcpy3DBatchAsync real, size_t count, CUDA_MEMCPY3D_BATCH_OP_v1* list,
-                                   size_t* failed, unsigned long long flags, CUstream stream) {
-    return batch_3d(entry, count, list, failed, stream,
-                    [&](size_t n, CUDA_MEMCPY3D_BATCH_OP_v1* items) { return real(n, items, failed, flags, stream); });
+CUresult hook_cuMemcpy3DBatchAsync(Entry entry, Fn_cuMemcpy3DBatchAsync real, size_t count,
+                                   CUDA_MEMCPY3D_BATCH_OP_v1* list, size_t* failed, unsigned long long flags,
+                                   CUstream stream) {
+    return batch_3d(entry, count, list, failed, stream, [&](size_t n, CUDA_MEMCPY3D_BATCH_OP_v1* items) {
+        return real(n, items, failed, flags, stream);
+    });
 }
 
 CUresult hook_cuMemcpy3DBatchAsync_v2(Entry entry, Fn_cuMemcpy3DBatchAsync_v2 real, size_t count,
-                                      CUDA_MEMCPY3D_BATCH_OP_v1* list, unsigned long long flags, CUstream stream) {
-    return batch_3d(entry, count, list, nullptr, stream,
-                    [&](size_t n, CUDA_MEMCPY3D_BATCH_OP_v1* items) { return real(n, items, flags, stream); });
+                                      CUDA_MEMCPY3D_BATCH_OP_v1* list, unsigned long long flags,
+                                      CUstream stream) {
+    return batch_3d(entry, count, list, nullptr, stream, [&](size_t n, CUDA_MEMCPY3D_BATCH_OP_v1* items) {
+        return real(n, items, flags, stream);
+    });
 }
 
-CUresult hook_cuMemBatchDecompressAsync(Entry entry, Fn_cuMemBatchDecompressAsync real, CUmemDecompressParams* params,
-                                        size_t count, unsigned flags, size_t* failed, CUstream stream) {
+CUresult hook_cuMemBatchDecompressAsync(Entry entry, Fn_cuMemBatchDecompressAsync real,
+                                        CUmemDecompressParams* params, size_t count, unsigned flags,
+                                        size_t* failed, CUstream stream) {
     Runtime* runtime = runtime_for(entry);
     const auto address = [](const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); };
     bool any = false;
     for (std::size_t i = 0; runtime && params && i < count && !any; ++i) {
         any = managed(*runtime, address(params[i].src)) || managed(*runtime, address(params[i].dst));
         // Where the size is written to is a third buffer: small, and kept where it is.
-        if (params[i].dstActBytes) runtime->escape(address(params[i].dstActBytes), "result of a decompression");
+        if (params[i].dstActBytes)
+            runtime->escape(address(params[i].dstActBytes), "result of a decompression");
     }
     if (!any) return real(params, count, flags, failed, stream);
     return item_by_item(

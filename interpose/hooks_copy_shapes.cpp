@@ -9,13 +9,15 @@ namespace {
 template <class Call>
 CUresult copy(Entry entry, const CopySpan& to, const CopySpan& from, Call call) {
     return run_op(
-        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, nullptr, entry.stream, true); }, call);
+        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, nullptr, entry.stream, true); },
+        call);
 }
 
 template <class Call>
 CUresult copy_async(Entry entry, const CopySpan& to, const CopySpan& from, CUstream stream, Call call) {
     return run_op(
-        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); }, call);
+        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); },
+        call);
 }
 
 template <class Real, class Description>
@@ -27,7 +29,8 @@ CUresult described(Entry entry, Real real, const Description* what) {
 template <class Real, class Description>
 CUresult described_async(Entry entry, Real real, const Description* what, CUstream stream) {
     if (!what) return real(what, stream);
-    return copy_async(entry, destination_of(*what), source_of(*what), stream, [&] { return real(what, stream); });
+    return copy_async(entry, destination_of(*what), source_of(*what), stream,
+                      [&] { return real(what, stream); });
 }
 
 }  // namespace
@@ -35,16 +38,19 @@ CUresult described_async(Entry entry, Real real, const Description* what, CUstre
 CUresult hook_cuMemcpy2D_v2(Entry entry, Fn_cuMemcpy2D_v2 real, const CUDA_MEMCPY2D_v2* what) {
     return described(entry, real, what);
 }
-CUresult hook_cuMemcpy2DUnaligned_v2(Entry entry, Fn_cuMemcpy2DUnaligned_v2 real, const CUDA_MEMCPY2D_v2* what) {
+CUresult hook_cuMemcpy2DUnaligned_v2(Entry entry, Fn_cuMemcpy2DUnaligned_v2 real,
+                                     const CUDA_MEMCPY2D_v2* what) {
     return described(entry, real, what);
 }
-CUresult hook_cuMemcpy2DAsync_v2(Entry entry, Fn_cuMemcpy2DAsync_v2 real, const CUDA_MEMCPY2D_v2* what, CUstream stream) {
+CUresult hook_cuMemcpy2DAsync_v2(Entry entry, Fn_cuMemcpy2DAsync_v2 real, const CUDA_MEMCPY2D_v2* what,
+                                 CUstream stream) {
     return described_async(entry, real, what, stream);
 }
 CUresult hook_cuMemcpy3D_v2(Entry entry, Fn_cuMemcpy3D_v2 real, const CUDA_MEMCPY3D_v2* what) {
     return described(entry, real, what);
 }
-CUresult hook_cuMemcpy3DAsync_v2(Entry entry, Fn_cuMemcpy3DAsync_v2 real, const CUDA_MEMCPY3D_v2* what, CUstream stream) {
+CUresult hook_cuMemcpy3DAsync_v2(Entry entry, Fn_cuMemcpy3DAsync_v2 real, const CUDA_MEMCPY3D_v2* what,
+                                 CUstream stream) {
     return described_async(entry, real, what, stream);
 }
 CUresult hook_cuMemcpy3DPeer(Entry entry, Fn_cuMemcpy3DPeer real, const CUDA_MEMCPY3D_PEER_v1* what) {
@@ -55,18 +61,18 @@ CUresult hook_cuMemcpy3DPeerAsync(Entry entry, Fn_cuMemcpy3DPeerAsync real, cons
     return described_async(entry, real, what, stream);
 }
 
-CUresult hook_cuMemcpyDtoA_v2(Entry entry, Fn_cuMemcpyDtoA_v2 real, CUarray to, size_t offset, CUdeviceptr from,
-                              size_t bytes) {
+CUresult hook_cuMemcpyDtoA_v2(Entry entry, Fn_cuMemcpyDtoA_v2 real, CUarray to, size_t offset,
+                              CUdeviceptr from, size_t bytes) {
     return copy(entry, {}, {from, nullptr, bytes}, [&] { return real(to, offset, from, bytes); });
 }
 
-CUresult hook_cuMemcpyAtoD_v2(Entry entry, Fn_cuMemcpyAtoD_v2 real, CUdeviceptr to, CUarray from, size_t offset,
-                              size_t bytes) {
+CUresult hook_cuMemcpyAtoD_v2(Entry entry, Fn_cuMemcpyAtoD_v2 real, CUdeviceptr to, CUarray from,
+                              size_t offset, size_t bytes) {
     return copy(entry, {to, nullptr, bytes}, {}, [&] { return real(to, from, offset, bytes); });
 }
 
-CUresult hook_cuMemcpyPeer(Entry entry, Fn_cuMemcpyPeer real, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                           CUcontext from_context, size_t bytes) {
+CUresult hook_cuMemcpyPeer(Entry entry, Fn_cuMemcpyPeer real, CUdeviceptr to, CUcontext to_context,
+                           CUdeviceptr from, CUcontext from_context, size_t bytes) {
     return copy(entry, {to, nullptr, bytes}, {from, nullptr, bytes},
                 [&] { return real(to, to_context, from, from_context, bytes); });
 }

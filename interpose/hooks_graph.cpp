@@ -38,8 +38,9 @@ CUresult hook_cuGraphInstantiateWithFlags(Entry entry, Fn_cuGraphInstantiateWith
     return instantiate(entry, exec, graph, [&] { return real(exec, graph, flags); });
 }
 
-CUresult hook_cuGraphInstantiateWithParams(Entry entry, Fn_cuGraphInstantiateWithParams real, CUgraphExec* exec,
-                                           CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+CUresult hook_cuGraphInstantiateWithParams(Entry entry, Fn_cuGraphInstantiateWithParams real,
+                                           CUgraphExec* exec, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
     return instantiate(entry, exec, graph, [&] { return real(exec, graph, params); });
 }
 
@@ -73,24 +74,26 @@ CUresult hook_cuGraphExecUpdate_v2(Entry entry, Fn_cuGraphExecUpdate_v2 real, CU
     return result;
 }
 
-CUresult hook_cuGraphExecChildGraphNodeSetParams(Entry entry, Fn_cuGraphExecChildGraphNodeSetParams real, CUgraphExec exec,
-                                                 CUgraphNode node, CUgraph child) {
+CUresult hook_cuGraphExecChildGraphNodeSetParams(Entry entry, Fn_cuGraphExecChildGraphNodeSetParams real,
+                                                 CUgraphExec exec, CUgraphNode node, CUgraph child) {
     const CUresult result = real(exec, node, child);
     Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
     if (runtime) runtime->graph_exec_updated(exec, child);
     return result;
 }
 
-CUresult hook_cuGraphExecKernelNodeSetParams(Entry entry, Fn_cuGraphExecKernelNodeSetParams real, CUgraphExec exec,
-                                             CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+CUresult hook_cuGraphExecKernelNodeSetParams(Entry entry, Fn_cuGraphExecKernelNodeSetParams real,
+                                             CUgraphExec exec, CUgraphNode node,
+                                             const CUDA_KERNEL_NODE_PARAMS_v1* params) {
     const CUresult result = real(exec, node, params);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (runtime) runtime->graph_exec_kernel_changed(exec, node, launch_of(*params));
     return result;
 }
 
-CUresult hook_cuGraphExecKernelNodeSetParams_v2(Entry entry, Fn_cuGraphExecKernelNodeSetParams_v2 real, CUgraphExec exec,
-                                                CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+CUresult hook_cuGraphExecKernelNodeSetParams_v2(Entry entry, Fn_cuGraphExecKernelNodeSetParams_v2 real,
+                                                CUgraphExec exec, CUgraphNode node,
+                                                const CUDA_KERNEL_NODE_PARAMS_v2* params) {
     const CUresult result = real(exec, node, params);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (runtime) {
@@ -101,27 +104,30 @@ CUresult hook_cuGraphExecKernelNodeSetParams_v2(Entry entry, Fn_cuGraphExecKerne
     return result;
 }
 
-CUresult hook_cuGraphExecMemcpyNodeSetParams(Entry entry, Fn_cuGraphExecMemcpyNodeSetParams real, CUgraphExec exec,
-                                             CUgraphNode node, const CUDA_MEMCPY3D* params, CUcontext context) {
+CUresult hook_cuGraphExecMemcpyNodeSetParams(Entry entry, Fn_cuGraphExecMemcpyNodeSetParams real,
+                                             CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params,
+                                             CUcontext context) {
     const CUresult result = real(exec, node, params, context);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (runtime) runtime->graph_exec_copy_changed(exec, node, destination_of(*params), source_of(*params));
     return result;
 }
 
-CUresult hook_cuGraphExecMemsetNodeSetParams(Entry entry, Fn_cuGraphExecMemsetNodeSetParams real, CUgraphExec exec,
-                                             CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
+CUresult hook_cuGraphExecMemsetNodeSetParams(Entry entry, Fn_cuGraphExecMemsetNodeSetParams real,
+                                             CUgraphExec exec, CUgraphNode node,
+                                             const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
     const CUresult result = real(exec, node, params, context);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (runtime) {
         runtime->graph_exec_copy_changed(
-            exec, node, set_span(params->dst, params->pitch, params->elementSize, params->width, params->height), {});
+            exec, node,
+            set_span(params->dst, params->pitch, params->elementSize, params->width, params->height), {});
     }
     return result;
 }
 
-CUresult hook_cuGraphExecNodeSetParams(Entry entry, Fn_cuGraphExecNodeSetParams real, CUgraphExec exec, CUgraphNode node,
-                                       CUgraphNodeParams* params) {
+CUresult hook_cuGraphExecNodeSetParams(Entry entry, Fn_cuGraphExecNodeSetParams real, CUgraphExec exec,
+                                       CUgraphNode node, CUgraphNodeParams* params) {
     const CUresult result = real(exec, node, params);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (!runtime) return result;
@@ -138,8 +144,8 @@ CUresult hook_cuGraphExecNodeSetParams(Entry entry, Fn_cuGraphExecNodeSetParams 
             break;
         case CU_GRAPH_NODE_TYPE_MEMSET: {
             const auto& set = params->memset;
-            runtime->graph_exec_copy_changed(exec, node, set_span(set.dst, set.pitch, set.elementSize, set.width, set.height),
-                                             {});
+            runtime->graph_exec_copy_changed(
+                exec, node, set_span(set.dst, set.pitch, set.elementSize, set.width, set.height), {});
             break;
         }
         case CU_GRAPH_NODE_TYPE_GRAPH:

@@ -5,8 +5,10 @@
 
 namespace swapadvisor {
 
-/// Parameters set one by one ahead of cuLaunch and cuLaunchGrid: what they point to stays resident from here on.
-CUresult hook_cuParamSetv(Entry entry, Fn_cuParamSetv real, CUfunction function, int offset, void* data, unsigned bytes) {
+/// Parameters set one by one ahead of cuLaunch and cuLaunchGrid: what they point to stays resident from here
+/// on.
+CUresult hook_cuParamSetv(Entry entry, Fn_cuParamSetv real, CUfunction function, int offset, void* data,
+                          unsigned bytes) {
     Runtime* runtime = data ? runtime_for(entry) : nullptr;
     for (unsigned at = 0; runtime && at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
         CUdeviceptr word = 0;
@@ -16,8 +18,8 @@ CUresult hook_cuParamSetv(Entry entry, Fn_cuParamSetv real, CUfunction function,
     return real(function, offset, data, bytes);
 }
 
-/// One kernel on each of several devices, as one launch: each kernel's buffers are of its own device, and are made
-/// resident one kernel after the other before the common launch.
+/// One kernel on each of several devices, as one launch: each kernel's buffers are of its own device, and are
+/// made resident one kernel after the other before the common launch.
 CUresult hook_cuLaunchCooperativeKernelMultiDevice(Entry entry, Fn_cuLaunchCooperativeKernelMultiDevice real,
                                                    CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {
     Runtime* runtime = list ? runtime_for(entry) : nullptr;

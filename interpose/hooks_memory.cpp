@@ -27,10 +27,11 @@ CUresult hook_cuMemAlloc_v2(Entry entry, Fn_cuMemAlloc_v2 real, CUdeviceptr* out
         [&] { return real(out, bytes); });
 }
 
-CUresult hook_cuMemAllocPitch_v2(Entry entry, Fn_cuMemAllocPitch_v2 real, CUdeviceptr* out, size_t* pitch, size_t width,
-                                 size_t height, unsigned element_bytes) {
+CUresult hook_cuMemAllocPitch_v2(Entry entry, Fn_cuMemAllocPitch_v2 real, CUdeviceptr* out, size_t* pitch,
+                                 size_t width, size_t height, unsigned element_bytes) {
     return answer_or_forward(
-        entry, [&](Runtime& runtime) { return runtime.mem_alloc_pitch(out, pitch, width, height, element_bytes); },
+        entry,
+        [&](Runtime& runtime) { return runtime.mem_alloc_pitch(out, pitch, width, height, element_bytes); },
         [&] { return real(out, pitch, width, height, element_bytes); });
 }
 
@@ -39,7 +40,8 @@ CUresult hook_cuMemFree_v2(Entry entry, Fn_cuMemFree_v2 real, CUdeviceptr addres
         entry, [&](Runtime& runtime) { return runtime.mem_free(address); }, [&] { return real(address); });
 }
 
-CUresult hook_cuMemAllocAsync(Entry entry, Fn_cuMemAllocAsync real, CUdeviceptr* out, size_t bytes, CUstream stream) {
+CUresult hook_cuMemAllocAsync(Entry entry, Fn_cuMemAllocAsync real, CUdeviceptr* out, size_t bytes,
+                              CUstream stream) {
     return answer_or_forward(
         entry, [&](Runtime& runtime) { return runtime.mem_alloc_async(out, bytes, stream, entry.stream); },
         [&] { return real(out, bytes, stream); });
@@ -75,8 +77,8 @@ CUresult hook_cuMemGetInfo(Entry entry, Fn_cuMemGetInfo real, unsigned* free_byt
         [&] { return real(free_bytes, total_bytes); });
 }
 
-CUresult hook_cuMemGetAddressRange_v2(Entry entry, Fn_cuMemGetAddressRange_v2 real, CUdeviceptr* base, size_t* bytes,
-                                      CUdeviceptr address) {
+CUresult hook_cuMemGetAddressRange_v2(Entry entry, Fn_cuMemGetAddressRange_v2 real, CUdeviceptr* base,
+                                      size_t* bytes, CUdeviceptr address) {
     return answer_or_forward(
         entry, [&](Runtime& runtime) { return runtime.mem_get_address_range(base, bytes, address); },
         [&] { return real(base, bytes, address); });

@@ -1,5 +1,5 @@
-// Stream-ordered allocation from pools of the program's own. A pool whose memory may leave the process, or lies on
-// another device or the host, stays the driver's; the others are served like the default pool.
+// Stream-ordered allocation from pools of the program's own. A pool whose memory may leave the process, or
+// lies on another device or the host, stays the driver's; the others are served like the default pool.
 #include <algorithm>
 #include <mutex>
 #include <vector>
@@ -29,7 +29,8 @@ bool is_left_alone(CUmemoryPool pool) {
 }
 
 bool may_be_served(const CUmemPoolProps& props) {
-    if (props.handleTypes != CU_MEM_HANDLE_TYPE_NONE || props.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return false;
+    if (props.handleTypes != CU_MEM_HANDLE_TYPE_NONE || props.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return false;
     using GetDevice = CUresult(CUDAAPI*)(CUdevice*);
     CUdevice current = -1;
     const auto get_device = reinterpret_cast<GetDevice>(real_symbol(managed_copy(), "cuCtxGetDevice"));
@@ -38,7 +39,8 @@ bool may_be_served(const CUmemPoolProps& props) {
 
 }  // namespace
 
-CUresult hook_cuMemPoolCreate(Entry entry, Fn_cuMemPoolCreate real, CUmemoryPool* pool, const CUmemPoolProps* props) {
+CUresult hook_cuMemPoolCreate(Entry entry, Fn_cuMemPoolCreate real, CUmemoryPool* pool,
+                              const CUmemPoolProps* props) {
     const CUresult result = real(pool, props);
     if (result == CUDA_SUCCESS && runtime_for(entry) && !may_be_served(*props)) {
         const std::lock_guard lock(mutex());
@@ -56,8 +58,8 @@ CUresult hook_cuMemPoolDestroy(Entry, Fn_cuMemPoolDestroy real, CUmemoryPool poo
     return result;
 }
 
-CUresult hook_cuMemAllocFromPoolAsync(Entry entry, Fn_cuMemAllocFromPoolAsync real, CUdeviceptr* out, size_t bytes,
-                                      CUmemoryPool pool, CUstream stream) {
+CUresult hook_cuMemAllocFromPoolAsync(Entry entry, Fn_cuMemAllocFromPoolAsync real, CUdeviceptr* out,
+                                      size_t bytes, CUmemoryPool pool, CUstream stream) {
     return answer_or_forward(
         entry,
         [&](Runtime& runtime) -> std::optional<CUresult> {
@@ -67,10 +69,11 @@ CUresult hook_cuMemAllocFromPoolAsync(Entry entry, Fn_cuMemAllocFromPoolAsync re
         [&] { return real(out, bytes, pool, stream); });
 }
 
-CUresult hook_cuMemPoolExportPointer(Entry entry, Fn_cuMemPoolExportPointer real, CUmemPoolPtrExportData* data,
-                                     CUdeviceptr address) {
+CUresult hook_cuMemPoolExportPointer(Entry entry, Fn_cuMemPoolExportPointer real,
+                                     CUmemPoolPtrExportData* data, CUdeviceptr address) {
     Runtime* runtime = runtime_for(entry);
-    if (runtime && runtime->is_managed(address)) return CUDA_ERROR_INVALID_VALUE;  // as for memory of any other pool
+    if (runtime && runtime->is_managed(address))
+        return CUDA_ERROR_INVALID_VALUE;  // as for memory of any other pool
     return real(data, address);
 }
 

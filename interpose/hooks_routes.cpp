@@ -1,4 +1,5 @@
-// cuGetProcAddress in both ABIs: the driver answers first, and its answer is exchanged for the hook of the same symbol.
+// cuGetProcAddress in both ABIs: the driver answers first, and its answer is exchanged for the hook of the
+// same symbol.
 #include "interpose/driver.h"
 #include "interpose/log.h"
 #include "interpose/routes.h"
@@ -7,7 +8,8 @@ namespace swapadvisor {
 
 namespace {
 
-void exchange(Entry entry, const char* symbol, void** function, int version, cuuint64_t flags, const void* caller) {
+void exchange(Entry entry, const char* symbol, void** function, int version, cuuint64_t flags,
+              const void* caller) {
     void* const real = *function;
     *function = route_proc_address(entry.copy, symbol, version, flags, real);
     if (logging(LogTopic::routes)) [[unlikely]] {
@@ -17,17 +19,20 @@ void exchange(Entry entry, const char* symbol, void** function, int version, cuu
 
 }  // namespace
 
-CUresult hook_cuGetProcAddress(Entry entry, Fn_cuGetProcAddress real, const char* symbol, void** function, int version,
-                               cuuint64_t flags, const void* caller) {
+CUresult hook_cuGetProcAddress(Entry entry, Fn_cuGetProcAddress real, const char* symbol, void** function,
+                               int version, cuuint64_t flags, const void* caller) {
     const CUresult result = real(symbol, function, version, flags);
-    if (result == CUDA_SUCCESS && symbol && function && *function) exchange(entry, symbol, function, version, flags, caller);
+    if (result == CUDA_SUCCESS && symbol && function && *function)
+        exchange(entry, symbol, function, version, flags, caller);
     return result;
 }
 
-CUresult hook_cuGetProcAddress_v2(Entry entry, Fn_cuGetProcAddress_v2 real, const char* symbol, void** function,
-                                  int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status, const void* caller) {
+CUresult hook_cuGetProcAddress_v2(Entry entry, Fn_cuGetProcAddress_v2 real, const char* symbol,
+                                  void** function, int version, cuuint64_t flags,
+                                  CUdriverProcAddressQueryResult* status, const void* caller) {
     const CUresult result = real(symbol, function, version, flags, status);
-    if (result == CUDA_SUCCESS && symbol && function && *function) exchange(entry, symbol, function, version, flags, caller);
+    if (result == CUDA_SUCCESS && symbol && function && *function)
+        exchange(entry, symbol, function, version, flags, caller);
     return result;
 }
 

@@ -1,5 +1,5 @@
-// Streams: memory operations on them, and capture. What a memory operation names may be polled or written from
-// anywhere at any time, so it stays where it is.
+// Streams: memory operations on them, and capture. What a memory operation names may be polled or written
+// from anywhere at any time, so it stays where it is.
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
@@ -12,26 +12,26 @@ void keep_in_place(Entry entry, CUdeviceptr address) {
 
 }  // namespace
 
-CUresult hook_cuStreamWaitValue32(Entry entry, Fn_cuStreamWaitValue32 real, CUstream stream, CUdeviceptr address,
-                                  cuuint32_t value, unsigned flags) {
+CUresult hook_cuStreamWaitValue32(Entry entry, Fn_cuStreamWaitValue32 real, CUstream stream,
+                                  CUdeviceptr address, cuuint32_t value, unsigned flags) {
     keep_in_place(entry, address);
     return real(stream, address, value, flags);
 }
 
-CUresult hook_cuStreamWaitValue64(Entry entry, Fn_cuStreamWaitValue64 real, CUstream stream, CUdeviceptr address,
-                                  cuuint64_t value, unsigned flags) {
+CUresult hook_cuStreamWaitValue64(Entry entry, Fn_cuStreamWaitValue64 real, CUstream stream,
+                                  CUdeviceptr address, cuuint64_t value, unsigned flags) {
     keep_in_place(entry, address);
     return real(stream, address, value, flags);
 }
 
-CUresult hook_cuStreamWriteValue32(Entry entry, Fn_cuStreamWriteValue32 real, CUstream stream, CUdeviceptr address,
-                                   cuuint32_t value, unsigned flags) {
+CUresult hook_cuStreamWriteValue32(Entry entry, Fn_cuStreamWriteValue32 real, CUstream stream,
+                                   CUdeviceptr address, cuuint32_t value, unsigned flags) {
     keep_in_place(entry, address);
     return real(stream, address, value, flags);
 }
 
-CUresult hook_cuStreamWriteValue64(Entry entry, Fn_cuStreamWriteValue64 real, CUstream stream, CUdeviceptr address,
-                                   cuuint64_t value, unsigned flags) {
+CUresult hook_cuStreamWriteValue64(Entry entry, Fn_cuStreamWriteValue64 real, CUstream stream,
+                                   CUdeviceptr address, cuuint64_t value, unsigned flags) {
     keep_in_place(entry, address);
     return real(stream, address, value, flags);
 }
@@ -79,10 +79,12 @@ CUresult hook_cuStreamBeginCapture_v2(Entry entry, Fn_cuStreamBeginCapture_v2 re
     return begin_capture(entry, stream, [&] { return real(stream, mode); });
 }
 
-CUresult hook_cuStreamBeginCaptureToGraph(Entry entry, Fn_cuStreamBeginCaptureToGraph real, CUstream stream, CUgraph graph,
-                                          const CUgraphNode* dependencies, const CUgraphEdgeData* edges, size_t count,
+CUresult hook_cuStreamBeginCaptureToGraph(Entry entry, Fn_cuStreamBeginCaptureToGraph real, CUstream stream,
+                                          CUgraph graph, const CUgraphNode* dependencies,
+                                          const CUgraphEdgeData* edges, size_t count,
                                           CUstreamCaptureMode mode) {
-    return begin_capture(entry, stream, [&] { return real(stream, graph, dependencies, edges, count, mode); });
+    return begin_capture(entry, stream,
+                         [&] { return real(stream, graph, dependencies, edges, count, mode); });
 }
 
 CUresult hook_cuStreamEndCapture(Entry entry, Fn_cuStreamEndCapture real, CUstream stream, CUgraph* graph) {

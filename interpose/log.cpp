@@ -14,7 +14,9 @@
 
 namespace swapadvisor {
 
-bool logging(LogTopic topic) { return (config().log_topics & static_cast<std::uint32_t>(topic)) != 0; }
+bool logging(LogTopic topic) {
+    return (config().log_topics & static_cast<std::uint32_t>(topic)) != 0;
+}
 
 void say(const char* format, ...) {
     const int saved_errno = errno;

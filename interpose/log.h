@@ -6,10 +6,10 @@
 namespace swapadvisor {
 
 enum class LogTopic : std::uint32_t {
-    routes = 1,   ///< who asked for which entry point, and what was answered
-    memory = 2,   ///< allocations, evictions, mappings
-    ops = 4,      ///< every op
-    plan = 8,     ///< planning and switching
+    routes = 1,  ///< who asked for which entry point, and what was answered
+    memory = 2,  ///< allocations, evictions, mappings
+    ops = 4,     ///< every op
+    plan = 8,    ///< planning and switching
 };
 
 /// True if SWAPADVISOR_LOG names the topic.

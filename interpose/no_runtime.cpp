@@ -5,6 +5,8 @@ namespace swapadvisor {
 
 std::atomic<Runtime*> Runtime::instance_{nullptr};
 std::atomic<bool> Runtime::inert_{true};
-Runtime* Runtime::create() { return nullptr; }
+Runtime* Runtime::create() {
+    return nullptr;
+}
 
 }  // namespace swapadvisor

@@ -30,14 +30,16 @@ DynamicTables read_dynamic(const dl_phdr_info& object) {
     DynamicTables tables;
     for (int i = 0; i < object.dlpi_phnum; ++i) {
         if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-        const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+        const auto* entry =
+            reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
         for (; entry->d_tag != DT_NULL; ++entry) {
             // glibc relocates these in place for ordinary objects, but not for the vDSO.
             ElfW(Addr) address = entry->d_un.d_ptr;
             if (address < object.dlpi_addr) address += object.dlpi_addr;
             if (entry->d_tag == DT_SYMTAB) tables.symbols = reinterpret_cast<const ElfW(Sym)*>(address);
             if (entry->d_tag == DT_STRTAB) tables.strings = reinterpret_cast<const char*>(address);
-            if (entry->d_tag == DT_GNU_HASH) tables.gnu_hash = reinterpret_cast<const std::uint32_t*>(address);
+            if (entry->d_tag == DT_GNU_HASH)
+                tables.gnu_hash = reinterpret_cast<const std::uint32_t*>(address);
             if (entry->d_tag == DT_HASH) tables.sysv_hash = reinterpret_cast<const std::uint32_t*>(address);
             if (entry->d_tag == DT_VERSYM) tables.versions = reinterpret_cast<const ElfW(Half)*>(address);
         }
@@ -47,7 +49,8 @@ DynamicTables read_dynamic(const dl_phdr_info& object) {
 
 bool defines(const DynamicTables& tables, std::uint32_t index, const char* name) {
     const ElfW(Sym)& symbol = tables.symbols[index];
-    return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
+    return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
+           ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
            std::strcmp(tables.strings + symbol.st_name, name) == 0;
 }
 
@@ -60,7 +63,8 @@ std::uint32_t find_symbol(const DynamicTables& tables, const char* name) {
         if (!found || !hidden) found = index;
     };
     if (tables.gnu_hash) {
-        const std::uint32_t buckets = tables.gnu_hash[0], first = tables.gnu_hash[1], words = tables.gnu_hash[2];
+        const std::uint32_t buckets = tables.gnu_hash[0], first = tables.gnu_hash[1],
+                            words = tables.gnu_hash[2];
         const std::uint32_t* bucket = tables.gnu_hash + 4 + words * (sizeof(ElfW(Addr)) / 4);
         const std::uint32_t* chain = bucket + buckets;
         std::uint32_t hash = 5381;
@@ -89,7 +93,8 @@ int visit(dl_phdr_info* object, std::size_t, void* data) {
             const auto& segment = object->dlpi_phdr[i];
             const auto begin = object->dlpi_addr + segment.p_vaddr;
             const auto self = reinterpret_cast<ElfW(Addr)>(search.self);
-            if (segment.p_type == PT_LOAD && self >= begin && self < begin + segment.p_memsz) search.passed_self = true;
+            if (segment.p_type == PT_LOAD && self >= begin && self < begin + segment.p_memsz)
+                search.passed_self = true;
         }
         return 0;
     }
@@ -116,8 +121,10 @@ void find_real_dl() {
         (void)!write(2, text, sizeof text - 1);
         std::abort();
     }
-    __atomic_store_n(&swapadvisor_real_dlsym, reinterpret_cast<DlsymFunction>(search.dlsym), __ATOMIC_RELEASE);
-    __atomic_store_n(&swapadvisor_real_dlvsym, reinterpret_cast<DlvsymFunction>(search.dlvsym), __ATOMIC_RELEASE);
+    __atomic_store_n(&swapadvisor_real_dlsym, reinterpret_cast<DlsymFunction>(search.dlsym),
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&swapadvisor_real_dlvsym, reinterpret_cast<DlvsymFunction>(search.dlvsym),
+                     __ATOMIC_RELEASE);
 }
 
 }  // namespace swapadvisor

@@ -1,5 +1,5 @@
-// The next dlsym and dlvsym behind our own, found without calling either: by reading the symbol tables of the objects
-// loaded after this one, as RTLD_NEXT would.
+// The next dlsym and dlvsym behind our own, found without calling either: by reading the symbol tables of the
+// objects loaded after this one, as RTLD_NEXT would.
 #pragma once
 
 namespace swapadvisor {

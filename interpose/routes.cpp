@@ -1,4 +1,5 @@
-// The three ways to the driver: dlsym and dlvsym (behind dlsym.S), and cuGetProcAddress. The exported symbols need none.
+// The three ways to the driver: dlsym and dlvsym (behind dlsym.S), and cuGetProcAddress. The exported symbols
+// need none.
 #include "interpose/routes.h"
 
 #include <dlfcn.h>
@@ -44,9 +45,9 @@ std::uint64_t name_key(const char* name) {
 
 EntryRange entry_points(const char* name) {
     const auto* end = kEntryPoints + std::size(kEntryPoints);
-    const auto* first = std::lower_bound(kEntryPoints, end, name, [](const EntryPoint& entry, const char* wanted) {
-        return std::strcmp(entry.name, wanted) < 0;
-    });
+    const auto* first = std::lower_bound(
+        kEntryPoints, end, name,
+        [](const EntryPoint& entry, const char* wanted) { return std::strcmp(entry.name, wanted) < 0; });
     const auto* last = first;
     while (last != end && std::strcmp(last->name, name) == 0) ++last;
     return {first, last};
@@ -71,7 +72,8 @@ void* route_proc_address(unsigned copy, const char* name, int version, std::uint
         }
         return real;
     }
-    if (std::none_of(range.begin, range.end, [](const EntryPoint& entry) { return entry.slot >= 0; })) return real;
+    if (std::none_of(range.begin, range.end, [](const EntryPoint& entry) { return entry.slot >= 0; }))
+        return real;
 
     // By identity: which of the exported symbols is it? Aliased symbols are told apart by what was asked.
     void* const user = reinterpret_cast<void*>(static_cast<std::uintptr_t>(copy));
@@ -86,11 +88,12 @@ void* route_proc_address(unsigned copy, const char* name, int version, std::uint
         void* newest_known = nullptr;
         CUresult result = CUDA_ERROR_NOT_FOUND;
         if (void* ask = real_symbol(user, "cuGetProcAddress_v2")) {
-            result = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*)>(
-                ask)(name, &newest_known, CUDA_VERSION, flags, nullptr);
+            result = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t,
+                                                   CUdriverProcAddressQueryResult*)>(ask)(
+                name, &newest_known, CUDA_VERSION, flags, nullptr);
         } else if (void* ask_v1 = real_symbol(user, "cuGetProcAddress")) {
-            result = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t)>(ask_v1)(name, &newest_known,
-                                                                                                CUDA_VERSION, flags);
+            result = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t)>(ask_v1)(
+                name, &newest_known, CUDA_VERSION, flags);
         }
         if (result != CUDA_SUCCESS || newest_known != real) wanted = nullptr;
     }
@@ -117,8 +120,10 @@ void log_route(const RouteRequest& request) {
         object_name(request.caller));
 }
 
-/// Called from dlsym.S. Sets *answered if the result is the answer; otherwise the real function is entered by a jump.
-extern "C" void* swapadvisor_route(void* handle, const char* name, const char* version, void* caller, int* answered) {
+/// Called from dlsym.S. Sets *answered if the result is the answer; otherwise the real function is entered by
+/// a jump.
+extern "C" void* swapadvisor_route(void* handle, const char* name, const char* version, void* caller,
+                                   int* answered) {
     ensure_real_dl();
     if (!name || name[0] != 'c' || name[1] != 'u') return nullptr;
     const int slot = hooked_slot(name);
@@ -132,13 +137,13 @@ extern "C" void* swapadvisor_route(void* handle, const char* name, const char* v
         return version ? swapadvisor_real_dlvsym(where, name, version) : swapadvisor_real_dlsym(where, name);
     };
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) {
-        // Our exported hook is found like the driver's own symbol would be, but must not be found where that would not:
-        // neither in the global scope behind us nor in the caller's own.
+        // Our exported hook is found like the driver's own symbol would be, but must not be found where that
+        // would not: neither in the global scope behind us nor in the caller's own.
         Dl_info from;
         link_map* caller_map = nullptr;
-        const bool there =
-            look_up(RTLD_NEXT) || (dladdr1(caller, &from, reinterpret_cast<void**>(&caller_map), RTLD_DL_LINKMAP) &&
-                                   caller_map && !is_own(look_up(caller_map)));
+        const bool there = look_up(RTLD_NEXT) ||
+                           (dladdr1(caller, &from, reinterpret_cast<void**>(&caller_map), RTLD_DL_LINKMAP) &&
+                            caller_map && !is_own(look_up(caller_map)));
         *answered = !there;
         return nullptr;
     }

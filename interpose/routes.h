@@ -32,12 +32,12 @@ void* route_proc_address(unsigned copy, const char* name, int version, std::uint
 
 /// One request for an entry point.
 struct RouteRequest {
-    const char* route;      ///< dlsym, dlvsym, cuGetProcAddress
+    const char* route;  ///< dlsym, dlvsym, cuGetProcAddress
     const char* name;
-    int version;            ///< as asked; 0 where the route has none
+    int version;  ///< as asked; 0 where the route has none
     std::uint64_t flags;
-    const void* caller;     ///< an address in the object that asked
-    bool hooked;            ///< answered with a function of ours
+    const void* caller;  ///< an address in the object that asked
+    bool hooked;         ///< answered with a function of ours
 };
 
 /// A row of the table of SWAPADVISOR_LOG=routes.

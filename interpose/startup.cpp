@@ -1,4 +1,5 @@
-// What the preload object does in every process it is loaded into: tell a waiting launcher that it is there. No CUDA.
+// What the preload object does in every process it is loaded into: tell a waiting launcher that it is there.
+// No CUDA.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -21,17 +21,24 @@ std::string rate_text(std::uint64_t bytes_per_s) {
     return bytes_per_s ? fmt::format("{:.1f} GB/s", static_cast<double>(bytes_per_s) * 1e-9) : "not measured";
 }
 
-std::string bytes_text(std::uint64_t bytes) { return format_bytes(static_cast<std::int64_t>(bytes)); }
+std::string bytes_text(std::uint64_t bytes) {
+    return format_bytes(static_cast<std::int64_t>(bytes));
+}
 
-std::string or_missing(const std::string& path) { return path.empty() ? "not found" : path; }
+std::string or_missing(const std::string& path) {
+    return path.empty() ? "not found" : path;
+}
 
 void print_text(const MachineFacts& facts) {
-    const auto row = [](const char* what, const std::string& value) { fmt::print("  {:<22} {}\n", what, value); };
+    const auto row = [](const char* what, const std::string& value) {
+        fmt::print("  {:<22} {}\n", what, value);
+    };
     fmt::print("software\n");
     row("preload object", or_missing(facts.preload_path));
     row("planner", or_missing(facts.planner_path));
     row("CUDA driver", facts.driver_path.empty() ? "not found"
-                                                 : fmt::format("{}, CUDA {}", facts.driver_path, version_text(facts.driver_version)));
+                                                 : fmt::format("{}, CUDA {}", facts.driver_path,
+                                                               version_text(facts.driver_version)));
     row("kernel arguments", facts.parameter_layouts ? "layout known" : "layout unknown");
     row("CUPTI", or_missing(facts.cupti_path));
     fmt::print("host\n");
@@ -39,9 +46,12 @@ void print_text(const MachineFacts& facts) {
     row("may be locked", facts.locked_limit_bytes ? bytes_text(facts.locked_limit_bytes) : "no limit");
     for (const DeviceFacts& device : facts.devices) {
         fmt::print("device {}: {}\n", device.ordinal, device.name);
-        row("compute capability", fmt::format("{}.{}", device.compute_capability / 10, device.compute_capability % 10));
-        row("memory", fmt::format("{}, {} free", bytes_text(device.memory_bytes), bytes_text(device.free_bytes)));
-        row("virtual memory", device.vmm ? fmt::format("yes, in pieces of {}", bytes_text(device.granularity_bytes)) : "no");
+        row("compute capability",
+            fmt::format("{}.{}", device.compute_capability / 10, device.compute_capability % 10));
+        row("memory",
+            fmt::format("{}, {} free", bytes_text(device.memory_bytes), bytes_text(device.free_bytes)));
+        row("virtual memory",
+            device.vmm ? fmt::format("yes, in pieces of {}", bytes_text(device.granularity_bytes)) : "no");
         if (device.vmm) {
             row("aliased mappings", device.aliasing ? "work" : "do not work");
             row("map and set access", format_ns(device.map_ns));
@@ -96,7 +106,9 @@ void print_json(const MachineFacts& facts) {
 }  // namespace
 
 int cmd_doctor(int argc, char** argv) {
-    CLI::App app("Says what this machine offers to SwapAdvisor and what would not work. Exit status 1: nothing can be managed here.");
+    CLI::App app(
+        "Says what this machine offers to SwapAdvisor and what would not work. Exit status 1: nothing can be "
+        "managed here.");
     app.name(argv[0]);
     bool json = false;
     app.add_flag("--json", json, "machine-readable");

@@ -1,5 +1,5 @@
-// `run`, `record`, `replay`: start a program under the preload object. The program takes this process's place, so
-// that signals, job control and the exit status are its own.
+// `run`, `record`, `replay`: start a program under the preload object. The program takes this process's
+// place, so that signals, job control and the exit status are its own.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -54,28 +54,35 @@ void add_options(CLI::App& app, Launch& launch) {
     };
     const auto add_flag = [&](const char* name, const char* variable, const char* text) {
         std::string& value = launch.setting(name, variable);
-        app.add_flag_callback(name, [&value] { value = "1"; }, text);
+        app.add_flag_callback(
+            name, [&value] { value = "1"; }, text);
     };
     add("--memory", "SWAPADVISOR_MEMORY", "device memory to stay within: 16GiB, 512MiB, 50% (all there is)");
     add("--host-memory", "SWAPADVISOR_HOST_MEMORY", "pinned host memory to use at most");
-    add("--planner", "SWAPADVISOR_PLANNER", "ga, fast, belady-prefetch, belady, lru; none: swap on demand only (ga)");
+    add("--planner", "SWAPADVISOR_PLANNER",
+        "ga, fast, belady-prefetch, belady, lru; none: swap on demand only (ga)");
     add("--seconds", "SWAPADVISOR_SECONDS", "search time in the background (10)");
     add("--threads", "SWAPADVISOR_THREADS", "threads of the search (chosen)");
     add("--seed", "SWAPADVISOR_SEED", "seed of the search (1)");
     add("--log", "SWAPADVISOR_LOG", "routes, memory, ops, plan or all; several with commas");
-    add("--plain", "SWAPADVISOR_PLAIN", "sizes of allocations to leave to the driver, such as memory for other processes");
-    add_flag("--sync-free", "SWAPADVISOR_SYNC_FREE", "freeing waits for the device, as the driver's own does");
+    add("--plain", "SWAPADVISOR_PLAIN",
+        "sizes of allocations to leave to the driver, such as memory for other processes");
+    add_flag("--sync-free", "SWAPADVISOR_SYNC_FREE",
+             "freeing waits for the device, as the driver's own does");
     app.add_flag("-q,--quiet", launch.quiet, "nothing on standard error but errors");
-    app.add_flag("--strict", launch.strict,
-                 "keep absent buffers unmapped for good; refuse a program that the shim cannot be loaded into");
+    app.add_flag(
+        "--strict", launch.strict,
+        "keep absent buffers unmapped for good; refuse a program that the shim cannot be loaded into");
     app.add_flag("--no-settings", launch.no_settings, "leave the framework's allocator settings as they are");
 }
 
-/// Parses up to "--"; what follows it, or the first word that is no option, is the program. Returns -1 to go on.
+/// Parses up to "--"; what follows it, or the first word that is no option, is the program. Returns -1 to go
+/// on.
 int parse(CLI::App& app, Launch& launch, int argc, char** argv) {
     app.name(argv[0]);
     app.prefix_command();
-    app.get_formatter()->label("OPTIONS", "options] -- PROGRAM [arguments");  // the formatter adds the outer brackets
+    app.get_formatter()->label("OPTIONS",
+                               "options] -- PROGRAM [arguments");  // the formatter adds the outer brackets
     std::vector<std::string> ours(argv + 1, argv + argc);
     const auto split = std::find(ours.begin(), ours.end(), "--");
     std::vector<std::string> rest(split == ours.end() ? split : split + 1, ours.end());
@@ -106,7 +113,8 @@ int apply_settings(Launch& launch) {
     if (launch.quiet) setenv("SWAPADVISOR_QUIET", "1", 1);
     if (launch.strict) setenv("SWAPADVISOR_STRICT", "1", 1);
     std::vector<std::string> problems;
-    const Config config = parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems);
+    const Config config =
+        parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems);
     launch.quiet |= config.quiet;
     for (std::string problem : problems) {
         for (const Setting& setting : launch.settings) {
@@ -127,7 +135,9 @@ void apply_framework_settings(const FrameworkAdvice& advice, bool quiet) {
         said += fmt::format(" {}={}", setting.name, setting.value);
     }
     if (!said.empty() && !quiet) {
-        fmt::print(stderr, "swapadvisor: set{} (so that each tensor is an allocation of its own; --no-settings leaves them)\n",
+        fmt::print(stderr,
+                   "swapadvisor: set{} (so that each tensor is an allocation of its own; --no-settings "
+                   "leaves them)\n",
                    said);
     }
 }
@@ -139,8 +149,8 @@ bool driver_present() {
     return handle != nullptr;
 }
 
-/// A process of its own, not a child of the program's, that waits for the shim's word and complains if none comes.
-/// Returns the descriptor that the shim is to write to, or -1.
+/// A process of its own, not a child of the program's, that waits for the shim's word and complains if none
+/// comes. Returns the descriptor that the shim is to write to, or -1.
 int start_watcher(const std::string& program) {
     int ends[2];
     if (pipe(ends) != 0) return -1;
@@ -155,7 +165,8 @@ int start_watcher(const std::string& program) {
         } while (ready < 0 && errno == EINTR);
         char word = 0;
         if (read(ready > 0 ? ends[0] : -1, &word, 1) != 1) {
-            fmt::print(stderr, "swapadvisor: {} has not loaded the shim: it runs without SwapAdvisor\n", program);
+            fmt::print(stderr, "swapadvisor: {} has not loaded the shim: it runs without SwapAdvisor\n",
+                       program);
         }
         _exit(0);
     }
@@ -178,10 +189,13 @@ int start(const Launch& launch) {
     if (path.empty() || access(path.c_str(), F_OK) != 0) {
         return fail(127, launch.program.front() + ": no such program");
     }
-    if (access(path.c_str(), X_OK) != 0) return fail(126, fmt::format("cannot start {}: {}", path, std::strerror(errno)));
+    if (access(path.c_str(), X_OK) != 0)
+        return fail(126, fmt::format("cannot start {}: {}", path, std::strerror(errno)));
     if (const std::string obstacle = preload_obstacle(path); !obstacle.empty()) {
-        if (launch.strict) return fail(kCannotStart, fmt::format("{}: the shim cannot be loaded: {}", path, obstacle));
-        fmt::print(stderr, "swapadvisor: {}: the shim cannot be loaded, {}: it runs without SwapAdvisor\n", path, obstacle);
+        if (launch.strict)
+            return fail(kCannotStart, fmt::format("{}: the shim cannot be loaded: {}", path, obstacle));
+        fmt::print(stderr, "swapadvisor: {}: the shim cannot be loaded, {}: it runs without SwapAdvisor\n",
+                   path, obstacle);
     } else {
         if (!launch.no_settings) {
             const FrameworkAdvice advice = framework_advice(launch.program);
@@ -189,7 +203,9 @@ int start(const Launch& launch) {
             apply_framework_settings(advice, launch.quiet);
         }
         if (!driver_present()) {
-            fmt::print(stderr, "swapadvisor: no CUDA driver found (libcuda.so.1): {} runs without SwapAdvisor\n", path);
+            fmt::print(stderr,
+                       "swapadvisor: no CUDA driver found (libcuda.so.1): {} runs without SwapAdvisor\n",
+                       path);
         }
         setenv("LD_PRELOAD", preload_list(object, std::getenv("LD_PRELOAD")).c_str(), 1);
         descriptor = start_watcher(path);
@@ -215,16 +231,20 @@ int run(CLI::App& app, Launch& launch, int argc, char** argv) {
 }  // namespace
 
 int cmd_run(int argc, char** argv) {
-    CLI::App app("Runs a program within a memory limit: records its first iterations while swapping on demand, plans in\n"
-                 "the background, and follows the plan from then on. Results are the same to the last bit.");
+    CLI::App app(
+        "Runs a program within a memory limit: records its first iterations while swapping on demand, plans "
+        "in\n"
+        "the background, and follows the plan from then on. Results are the same to the last bit.");
     Launch launch;
     add_options(app, launch);
-    app.add_option("-o,--output", launch.setting("--output", "SWAPADVISOR_REPORT"), "write the report here at exit");
+    app.add_option("-o,--output", launch.setting("--output", "SWAPADVISOR_REPORT"),
+                   "write the report here at exit");
     app.add_option("--trace", launch.setting("--trace", "SWAPADVISOR_TRACE"), "write a trace here, too");
-    app.footer("examples:\n  swapadvisor run -- python train.py\n"
-               "  swapadvisor run --memory 16GiB -o report.txt -- ./train --epochs 3\n"
-               "  swapadvisor run -q --memory 50% --planner fast -- python -m mypackage.train\n"
-               "By hand: LD_PRELOAD=libswapadvisor.so SWAPADVISOR_MEMORY=16GiB ./train");
+    app.footer(
+        "examples:\n  swapadvisor run -- python train.py\n"
+        "  swapadvisor run --memory 16GiB -o report.txt -- ./train --epochs 3\n"
+        "  swapadvisor run -q --memory 50% --planner fast -- python -m mypackage.train\n"
+        "By hand: LD_PRELOAD=libswapadvisor.so SWAPADVISOR_MEMORY=16GiB ./train");
     return run(app, launch, argc, argv);
 }
 
@@ -235,23 +255,28 @@ int cmd_record(int argc, char** argv) {
     std::string& trace = launch.setting("--output", "SWAPADVISOR_TRACE");
     trace = "swapadvisor.trace";
     app.add_option("-o,--output", trace, "the trace (swapadvisor.trace)");
-    app.footer("examples:\n  swapadvisor record -o run.trace -- ./train --epochs 1\n"
-               "  swapadvisor plan run.trace -o run.plan --memory 16GiB\n  swapadvisor replay run.plan -- ./train");
+    app.footer(
+        "examples:\n  swapadvisor record -o run.trace -- ./train --epochs 1\n"
+        "  swapadvisor plan run.trace -o run.plan --memory 16GiB\n  swapadvisor replay run.plan -- ./train");
     return run(app, launch, argc, argv);
 }
 
 int cmd_replay(int argc, char** argv) {
-    CLI::App app("Runs a program after a plan made earlier: swapadvisor replay [options] PLAN -- PROGRAM [arguments]");
+    CLI::App app(
+        "Runs a program after a plan made earlier: swapadvisor replay [options] PLAN -- PROGRAM [arguments]");
     Launch launch;
     add_options(app, launch);
-    app.add_option("-o,--output", launch.setting("--output", "SWAPADVISOR_REPORT"), "write the report here at exit");
+    app.add_option("-o,--output", launch.setting("--output", "SWAPADVISOR_REPORT"),
+                   "write the report here at exit");
     std::string& plan = launch.setting("PLAN", "SWAPADVISOR_PLAN");
     app.footer("example:\n  swapadvisor replay run.plan -- ./train --epochs 3");
     if (const int status = parse(app, launch, argc, argv); status >= 0) return status;
     plan = launch.program.front();
     launch.program.erase(launch.program.begin());
-    if (launch.program.empty()) return fail(2, "no program given: swapadvisor replay PLAN -- PROGRAM [arguments]");
-    if (!std::ifstream(plan)) return fail(2, fmt::format("cannot read the plan {}: {}", plan, std::strerror(errno)));
+    if (launch.program.empty())
+        return fail(2, "no program given: swapadvisor replay PLAN -- PROGRAM [arguments]");
+    if (!std::ifstream(plan))
+        return fail(2, fmt::format("cannot read the plan {}: {}", plan, std::strerror(errno)));
     if (const int status = apply_settings(launch); status >= 0) return status;
     return start(launch);
 }

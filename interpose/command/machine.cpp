@@ -37,7 +37,8 @@ struct Driver {
         if (result == CUDA_SUCCESS) return;
         const char* words = nullptr;
         if (api.cuGetErrorString_) api.cuGetErrorString_(result, &words);
-        throw Failure{fmt::format("{}: {}", what, words ? words : fmt::format("error {}", static_cast<int>(result)))};
+        throw Failure{
+            fmt::format("{}: {}", what, words ? words : fmt::format("error {}", static_cast<int>(result)))};
     }
 
     template <class Function>
@@ -60,7 +61,8 @@ class Trial {
         for (CUevent event : events_) {
             if (event) api_.cuEventDestroy_(event);
         }
-        if (retained_) driver_.find<CUresult(CUDAAPI*)(CUdevice)>("cuDevicePrimaryCtxRelease_v2")(facts_.ordinal);
+        if (retained_)
+            driver_.find<CUresult(CUDAAPI*)(CUdevice)>("cuDevicePrimaryCtxRelease_v2")(facts_.ordinal);
     }
 
     void run() {
@@ -87,8 +89,10 @@ class Trial {
                                     attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
         facts_.vmm = attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
         CUcontext context = nullptr;
-        const auto retain = driver_.find<CUresult(CUDAAPI*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain");
-        driver_.check(retain ? retain(&context, device_number_) : CUDA_ERROR_NOT_FOUND, "cuDevicePrimaryCtxRetain");
+        const auto retain =
+            driver_.find<CUresult(CUDAAPI*)(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain");
+        driver_.check(retain ? retain(&context, device_number_) : CUDA_ERROR_NOT_FOUND,
+                      "cuDevicePrimaryCtxRetain");
         retained_ = true;
         driver_.check(api_.cuCtxSetCurrent_(context), "cuCtxSetCurrent");
     }
@@ -106,8 +110,9 @@ class Trial {
         prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
         prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {facts_.ordinal}};
         std::size_t granule = 0;
-        driver_.check(api_.cuMemGetAllocationGranularity_(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-                      "cuMemGetAllocationGranularity");
+        driver_.check(
+            api_.cuMemGetAllocationGranularity_(&granule, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+            "cuMemGetAllocationGranularity");
         facts_.granularity_bytes = granule;
         CUdeviceptr range = 0;
         CUmemGenericAllocationHandle handle = 0;
@@ -123,7 +128,8 @@ class Trial {
         std::uint32_t written = 0x5a5a5a5a, read = 0;
         driver_.check(api_.cuMemsetD8Async_(range, 0x5a, sizeof written, nullptr), "cuMemsetD8Async");
         driver_.check(api_.cuCtxSynchronize_(), "cuCtxSynchronize");
-        driver_.check(api_.cuMemcpyDtoHAsync_(&read, range + granule, sizeof read, nullptr), "cuMemcpyDtoHAsync");
+        driver_.check(api_.cuMemcpyDtoHAsync_(&read, range + granule, sizeof read, nullptr),
+                      "cuMemcpyDtoHAsync");
         driver_.check(api_.cuCtxSynchronize_(), "cuCtxSynchronize");
         facts_.aliasing = read == written;
         start = Clock::now();
@@ -143,8 +149,12 @@ class Trial {
             driver_.check(api_.cuEventRecord_(events_[0], streams_[0]), "cuEventRecord");
             driver_.check(api_.cuStreamWaitEvent_(streams_[1], events_[0], 0), "cuStreamWaitEvent");
             for (int i = 0; i < (pass ? rounds : 1); ++i) {
-                if (in) driver_.check(api_.cuMemcpyHtoDAsync_(device_, host, half, streams_[0]), "cuMemcpyHtoDAsync");
-                if (out) driver_.check(api_.cuMemcpyDtoHAsync_(host + half, device_ + half, half, streams_[1]), "cuMemcpyDtoHAsync");
+                if (in)
+                    driver_.check(api_.cuMemcpyHtoDAsync_(device_, host, half, streams_[0]),
+                                  "cuMemcpyHtoDAsync");
+                if (out)
+                    driver_.check(api_.cuMemcpyDtoHAsync_(host + half, device_ + half, half, streams_[1]),
+                                  "cuMemcpyDtoHAsync");
             }
             driver_.check(api_.cuEventRecord_(events_[1], streams_[1]), "cuEventRecord");
             driver_.check(api_.cuStreamWaitEvent_(streams_[0], events_[1], 0), "cuStreamWaitEvent");
@@ -161,11 +171,13 @@ class Trial {
         bytes_ = std::min<std::size_t>(128u << 20, facts_.free_bytes / 4) / 4096 * 4096;
         const auto start = Clock::now();
         driver_.check(api_.cuMemHostAlloc_(&host_, bytes_, 0), "cuMemHostAlloc");
-        facts_.pinned_bytes_per_s =
-            static_cast<std::uint64_t>(static_cast<double>(bytes_) / (static_cast<double>(elapsed_ns(start)) * 1e-9));
+        facts_.pinned_bytes_per_s = static_cast<std::uint64_t>(
+            static_cast<double>(bytes_) / (static_cast<double>(elapsed_ns(start)) * 1e-9));
         driver_.check(api_.cuMemAlloc_(&device_, bytes_), "cuMemAlloc");
-        for (CUstream& stream : streams_) driver_.check(api_.cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-        for (CUevent& event : events_) driver_.check(api_.cuEventCreate_(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+        for (CUstream& stream : streams_)
+            driver_.check(api_.cuStreamCreate_(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+        for (CUevent& event : events_)
+            driver_.check(api_.cuEventCreate_(&event, CU_EVENT_DEFAULT), "cuEventCreate");
         facts_.h2d_bytes_per_s = rate(true, false);
         facts_.d2h_bytes_per_s = rate(false, true);
         facts_.duplex_bytes_per_s = rate(true, true);
@@ -193,7 +205,8 @@ void try_devices(MachineFacts& facts) {
     Dl_info info;
     void* init_address = dlsym(driver.handle, "cuInit");
     if (init_address && dladdr(init_address, &info) && info.dli_fname) facts.driver_path = info.dli_fname;
-    fill_driver_api(driver.api, [](void* handle, const char* symbol) { return dlsym(handle, symbol); }, driver.handle);
+    fill_driver_api(
+        driver.api, [](void* handle, const char* symbol) { return dlsym(handle, symbol); }, driver.handle);
     facts.parameter_layouts = driver.api.cuFuncGetParamInfo_ != nullptr;
     try {
         const auto version = driver.find<CUresult(CUDAAPI*)(int*)>("cuDriverGetVersion");
@@ -201,7 +214,9 @@ void try_devices(MachineFacts& facts) {
         const auto init = driver.find<CUresult(CUDAAPI*)(unsigned)>("cuInit");
         driver.check(init ? init(0) : CUDA_ERROR_NOT_FOUND, "cuInit");
         int count = 0;
-        driver.check(driver.api.cuDeviceGetCount_ ? driver.api.cuDeviceGetCount_(&count) : CUDA_ERROR_NOT_FOUND, "cuDeviceGetCount");
+        driver.check(
+            driver.api.cuDeviceGetCount_ ? driver.api.cuDeviceGetCount_(&count) : CUDA_ERROR_NOT_FOUND,
+            "cuDeviceGetCount");
         for (int i = 0; i < count; ++i) {
             DeviceFacts& device = facts.devices.emplace_back();
             device.ordinal = i;
@@ -248,11 +263,13 @@ MachineFacts find_machine_facts() {
     std::string problem;
     facts.preload_path = find_preload_object(problem);
     std::error_code error;
-    const auto planner = std::filesystem::path(facts.preload_path).parent_path() / "libswapadvisor_planner.so";
+    const auto planner =
+        std::filesystem::path(facts.preload_path).parent_path() / "libswapadvisor_planner.so";
     if (!facts.preload_path.empty() && std::filesystem::exists(planner, error)) facts.planner_path = planner;
     facts.host_available_bytes = available_host_bytes();
     rlimit limit{};
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) facts.locked_limit_bytes = limit.rlim_cur;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        facts.locked_limit_bytes = limit.rlim_cur;
     try_devices(facts);
     facts.cupti_path = find_cupti();
     return facts;
@@ -267,15 +284,19 @@ bool can_manage(const MachineFacts& facts) {
 std::vector<std::string> shortcomings(const MachineFacts& facts) {
     std::vector<std::string> lines;
     const auto add = [&](std::string text) { lines.push_back(std::move(text)); };
-    if (facts.preload_path.empty()) add("libswapadvisor.so is not beside the command: build or install again");
-    if (facts.planner_path.empty()) add("libswapadvisor_planner.so is missing: programs run, swapping on demand only");
+    if (facts.preload_path.empty())
+        add("libswapadvisor.so is not beside the command: build or install again");
+    if (facts.planner_path.empty())
+        add("libswapadvisor_planner.so is missing: programs run, swapping on demand only");
     if (!facts.driver_problem.empty()) {
-        add("no usable CUDA driver (" + facts.driver_problem + "): programs run as if the shim were not there");
+        add("no usable CUDA driver (" + facts.driver_problem +
+            "): programs run as if the shim were not there");
         return lines;
     }
     if (facts.devices.empty()) add("the driver shows no device (CUDA_VISIBLE_DEVICES?)");
     if (facts.driver_version < 12040 || !facts.parameter_layouts) {
-        add("the driver is older than 12.4 and does not tell the layout of kernel arguments: kernels cannot be watched; "
+        add("the driver is older than 12.4 and does not tell the layout of kernel arguments: kernels cannot "
+            "be watched; "
             "update the driver");
     }
     for (const DeviceFacts& device : facts.devices) {
@@ -284,16 +305,19 @@ std::vector<std::string> shortcomings(const MachineFacts& facts) {
         if (!device.vmm) {
             add(who + " has no virtual memory management (some virtual GPUs): programs run unmanaged");
         } else if (device.problem.empty() && !device.aliasing) {
-            add(who + ": one piece of memory under two addresses does not show the same bytes: please report this");
+            add(who +
+                ": one piece of memory under two addresses does not show the same bytes: please report this");
         }
         if (device.memory_bytes > 0 && facts.host_available_bytes < device.memory_bytes) {
-            add(fmt::format("{}: {} of host memory are free for {} of device memory: models much larger than the device "
-                            "may not fit",
-                            who, format_bytes(static_cast<std::int64_t>(facts.host_available_bytes)),
-                            format_bytes(static_cast<std::int64_t>(device.memory_bytes))));
+            add(fmt::format(
+                "{}: {} of host memory are free for {} of device memory: models much larger than the device "
+                "may not fit",
+                who, format_bytes(static_cast<std::int64_t>(facts.host_available_bytes)),
+                format_bytes(static_cast<std::int64_t>(device.memory_bytes))));
         }
     }
-    if (facts.cupti_path.empty()) add("CUPTI was not found: op times come from event pairs (add its folder to LD_LIBRARY_PATH)");
+    if (facts.cupti_path.empty())
+        add("CUPTI was not found: op times come from event pairs (add its folder to LD_LIBRARY_PATH)");
     return lines;
 }
 

@@ -32,9 +32,10 @@ const Command kCommands[] = {
 };
 
 void print_usage(std::FILE* out) {
-    fmt::print(out,
-               "usage: swapadvisor COMMAND [options]\n\n"
-               "Trains models that are larger than the GPU's memory, without changing the program.\n\ncommands:\n");
+    fmt::print(
+        out,
+        "usage: swapadvisor COMMAND [options]\n\n"
+        "Trains models that are larger than the GPU's memory, without changing the program.\n\ncommands:\n");
     for (const Command& command : kCommands) {
         if (command.run) fmt::print(out, "  {:<9} {}\n", command.name, command.summary);
     }

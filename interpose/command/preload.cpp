@@ -19,7 +19,8 @@ namespace {
 
 bool is_elf(const std::string& path, Elf64_Ehdr& header) {
     std::ifstream file(path, std::ios::binary);
-    return file.read(reinterpret_cast<char*>(&header), sizeof header) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+    return file.read(reinterpret_cast<char*>(&header), sizeof header) &&
+           std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
 }
 
 }  // namespace
@@ -31,7 +32,8 @@ std::string find_preload_object(std::string& problem) {
     } else {
         std::error_code error;
         const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-        for (const fs::path& candidate : {folder / "libswapadvisor.so", folder / "../lib/swapadvisor/libswapadvisor.so"}) {
+        for (const fs::path& candidate :
+             {folder / "libswapadvisor.so", folder / "../lib/swapadvisor/libswapadvisor.so"}) {
             if (!path.empty() && fs::exists(path, error)) break;
             path = candidate.lexically_normal();
         }
@@ -66,17 +68,20 @@ std::string preload_list(const std::string& object, const char* existing) {
 std::string preload_obstacle(const std::string& program) {
     struct stat status;
     if (stat(program.c_str(), &status) == 0) {
-        if ((status.st_mode & S_ISUID && status.st_uid != geteuid()) || (status.st_mode & S_ISGID && status.st_gid != getegid())) {
+        if ((status.st_mode & S_ISUID && status.st_uid != geteuid()) ||
+            (status.st_mode & S_ISGID && status.st_gid != getegid())) {
             return "it changes its user or group when started";
         }
     }
     Elf64_Ehdr header;
     if (!is_elf(program, header)) return "";  // a script: its interpreter decides
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) return "it is not a 64-bit x86 program";
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
+        return "it is not a 64-bit x86 program";
     std::ifstream file(program, std::ios::binary);
     std::vector<Elf64_Phdr> segments(header.e_phnum);
     file.seekg(static_cast<std::streamoff>(header.e_phoff));
-    file.read(reinterpret_cast<char*>(segments.data()), static_cast<std::streamsize>(segments.size() * sizeof(Elf64_Phdr)));
+    file.read(reinterpret_cast<char*>(segments.data()),
+              static_cast<std::streamsize>(segments.size() * sizeof(Elf64_Phdr)));
     for (const Elf64_Phdr& segment : segments) {
         if (segment.p_type == PT_INTERP) return "";
     }

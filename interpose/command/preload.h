@@ -5,8 +5,8 @@
 
 namespace swapadvisor::command {
 
-/// Path of a readable libswapadvisor.so beside the command (build tree), in ../lib/swapadvisor (installed), or as
-/// SWAPADVISOR_LIBRARY says. Empty: `problem` says why in one line.
+/// Path of a readable libswapadvisor.so beside the command (build tree), in ../lib/swapadvisor (installed),
+/// or as SWAPADVISOR_LIBRARY says. Empty: `problem` says why in one line.
 std::string find_preload_object(std::string& problem);
 
 /// LD_PRELOAD with `object` in front of what is there already; unchanged if it is there.

@@ -25,8 +25,16 @@ Config parse(std::map<std::string, std::string> variables, std::vector<std::stri
 
 TEST_CASE("sizes as people write them") {
     const std::pair<const char*, std::uint64_t> good[] = {
-        {"0", 0},           {"4096", 4096},           {"512MiB", 512ull << 20}, {"16GiB", 16ull << 30}, {"1.5G", 3ull << 29},
-        {"16 GB", 16000000000ull}, {"2k", 2048},      {"2kB", 2000},            {"3TiB", 3ull << 40},   {"7B", 7},
+        {"0", 0},
+        {"4096", 4096},
+        {"512MiB", 512ull << 20},
+        {"16GiB", 16ull << 30},
+        {"1.5G", 3ull << 29},
+        {"16 GB", 16000000000ull},
+        {"2k", 2048},
+        {"2kB", 2000},
+        {"3TiB", 3ull << 40},
+        {"7B", 7},
     };
     for (const auto& [text, wanted] : good) {
         CAPTURE(text);
@@ -34,7 +42,8 @@ TEST_CASE("sizes as people write them") {
         CHECK(parse_bytes(text, bytes));
         CHECK(bytes == wanted);
     }
-    for (const char* text : {"", "-1", "12Q", "MiB", "1e30", "inf", "nan", "0x10G", " 5", "5 i", "5Mi", "5MiBB", "99999999T"}) {
+    for (const char* text :
+         {"", "-1", "12Q", "MiB", "1e30", "inf", "nan", "0x10G", " 5", "5 i", "5Mi", "5MiBB", "99999999T"}) {
         CAPTURE(text);
         std::uint64_t bytes = 99;
         CHECK_FALSE(parse_bytes(text, bytes));
@@ -55,7 +64,8 @@ TEST_CASE("settings from the environment") {
     CHECK(config.memory_bytes == 64u << 20);
     CHECK(config.strict);
     CHECK_FALSE(config.plan_in_background);
-    CHECK(config.log_topics == (static_cast<unsigned>(LogTopic::routes) | static_cast<unsigned>(LogTopic::plan)));
+    CHECK(config.log_topics ==
+          (static_cast<unsigned>(LogTopic::routes) | static_cast<unsigned>(LogTopic::plan)));
     CHECK(config.plain_bytes == std::vector<std::uint64_t>{4096, 1u << 20});
     CHECK(config.plan_seconds == 2.5);
     CHECK(config.enabled);

@@ -53,13 +53,16 @@ TEST_CASE("obstacles to preloading") {
 }
 
 TEST_CASE("framework settings by what is installed beside the interpreter") {
-    for (const char* name : {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "DEV", "LRU",
-                             "XLA_PYTHON_CLIENT_ALLOCATOR", "XLA_PYTHON_CLIENT_PREALLOCATE", "PYTHONPATH"}) {
+    for (const char* name :
+         {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "DEV", "LRU",
+          "XLA_PYTHON_CLIENT_ALLOCATOR", "XLA_PYTHON_CLIENT_PREALLOCATE", "PYTHONPATH"}) {
         unsetenv(name);
     }
     Scratch scratch;
     setenv("HOME", scratch.path.c_str(), 1);
-    const std::string python = scratch.file("env/bin/python3", "\x7f""ELF");
+    const std::string python = scratch.file("env/bin/python3",
+                                            "\x7f"
+                                            "ELF");
     scratch.file("env/lib/python3.11/site-packages/torch/__init__.py", "");
 
     CHECK(names(framework_advice({python, "train.py"})) == "PYTORCH_NO_CUDA_MEMORY_CACHING=1 ");

@@ -1,8 +1,9 @@
 // The table of entry points and the choice by version and flags.
 #include "interpose/routes.h"
 
-#include <catch2/catch.hpp>
 #include <cuda.h>
+
+#include <catch2/catch.hpp>
 #include <string>
 
 #include "interpose/driver.h"

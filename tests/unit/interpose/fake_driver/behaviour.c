@@ -1,8 +1,7 @@
-/* What little sense the fake driver has: look-ups, handles, addresses and properties that a runtime above it needs.
- * Memory is never touched. Environment:
- *   FAKE_DRIVER_MISSING=a,b    symbols that cuGetProcAddress answers NOT_FOUND for
- *   FAKE_DRIVER_FAIL=a=2,b=1   symbols that return this error (those without behaviour here)
- *   FAKE_DRIVER_PRIVATE=1      cuGetProcAddress answers with addresses that no symbol has
+/* What little sense the fake driver has: look-ups, handles, addresses and properties that a runtime above it
+ * needs. Memory is never touched. Environment: FAKE_DRIVER_MISSING=a,b    symbols that cuGetProcAddress
+ * answers NOT_FOUND for FAKE_DRIVER_FAIL=a=2,b=1   symbols that return this error (those without behaviour
+ * here) FAKE_DRIVER_PRIVATE=1      cuGetProcAddress answers with addresses that no symbol has
  *   FAKE_DRIVER_VERSION=N      driver version, 13000 by default
  *   FAKE_DRIVER_MEMORY=BYTES   device memory, 16 GiB by default
  *   FAKE_DRIVER_NO_VMM=1       the device has no virtual memory management */
@@ -85,12 +84,12 @@ API const char* fake_choose(const char* name, int version, uint64_t flags) {
 }
 
 /* Finds its counter once; an injected failure comes before anything else, as it does in a driver. */
-#define CALL(symbol)                                                 \
-    do {                                                             \
-        static const struct fake_entry* entry_;                      \
-        if (!entry_) entry_ = find(symbol);                          \
-        ++*entry_->count;                                            \
-        if (*entry_->result) return (CUresult)*entry_->result;       \
+#define CALL(symbol)                                           \
+    do {                                                       \
+        static const struct fake_entry* entry_;                \
+        if (!entry_) entry_ = find(symbol);                    \
+        ++*entry_->count;                                      \
+        if (*entry_->result) return (CUresult)*entry_->result; \
     } while (0)
 
 static CUresult look_up(const char* name, void** function, int version, cuuint64_t flags,
@@ -147,11 +146,20 @@ API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUde
     (void)device;
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
-        case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: *value = !getenv("FAKE_DRIVER_NO_VMM"); break;
-        case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 8; break;
-        case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 1; break;
-        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED: *value = 0; break;
-        default: *value = 0;
+        case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+            *value = !getenv("FAKE_DRIVER_NO_VMM");
+            break;
+        case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+            *value = 8;
+            break;
+        case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+            *value = 1;
+            break;
+        case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+            *value = 0;
+            break;
+        default:
+            *value = 0;
     }
     return CUDA_SUCCESS;
 }
@@ -242,22 +250,26 @@ API CUresult cuMemFreeHost(void* pointer) {
     free(pointer);
     return CUDA_SUCCESS;
 }
-API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr near, unsigned long long flags) {
+API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr near,
+                                 unsigned long long flags) {
     CALL("cuMemAddressReserve");
     (void)near, (void)flags;
     if (!out) return CUDA_ERROR_INVALID_VALUE;
     *out = take(bytes, alignment);
     return CUDA_SUCCESS;
 }
-API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags) {
+API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* prop,
+                         unsigned long long flags) {
     CALL("cuMemCreate");
     (void)bytes, (void)flags;
     if (!out || !prop) return CUDA_ERROR_INVALID_VALUE;
-    if (prop->allocFlags.gpuDirectRDMACapable) return CUDA_ERROR_INVALID_DEVICE; /* as the attribute says: not here */
+    if (prop->allocFlags.gpuDirectRDMACapable)
+        return CUDA_ERROR_INVALID_DEVICE; /* as the attribute says: not here */
     *out = new_handle();
     return CUDA_SUCCESS;
 }
-API CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp* prop, CUmemAllocationGranularity_flags option) {
+API CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp* prop,
+                                           CUmemAllocationGranularity_flags option) {
     CALL("cuMemGetAllocationGranularity");
     (void)prop, (void)option;
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
@@ -325,8 +337,11 @@ API CUresult cuFuncGetName(const char** name, CUfunction function) {
 }
 /* What the last cuLaunchKernelEx was given, for tests. */
 static const CUlaunchConfig* last_config;
-API const void* fake_last_config(void) { return last_config; }
-API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) {
+API const void* fake_last_config(void) {
+    return last_config;
+}
+API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
+                              void** extra) {
     CALL("cuLaunchKernelEx");
     (void)function, (void)params, (void)extra;
     last_config = config;

@@ -1,6 +1,6 @@
-/* One function for every symbol that the driver exports by the toolkit's header: counts its calls, returns success (or
- * what FAKE_DRIVER_FAIL says). Weak, so that behaviour.c can give some of them more sense. No cuda.h here: the names
- * would be macros. */
+/* One function for every symbol that the driver exports by the toolkit's header: counts its calls, returns
+ * success (or what FAKE_DRIVER_FAIL says). Weak, so that behaviour.c can give some of them more sense. No
+ * cuda.h here: the names would be macros. */
 #include "fake_driver.h"
 
 enum {
@@ -10,14 +10,15 @@ enum {
     entry_count
 };
 
-/* Room for a cache line each would change what the bench measures; plain counters as a single thread needs. */
+/* Room for a cache line each would change what the bench measures; plain counters as a single thread needs.
+ */
 unsigned long fake_counts[entry_count];
 int fake_results[entry_count];
 
-#define FAKE_ENTRY(symbol)                                                     \
-    __attribute__((weak, visibility("default"))) int symbol(void) {            \
-        ++fake_counts[index_##symbol];                                         \
-        return fake_results[index_##symbol];                                   \
+#define FAKE_ENTRY(symbol)                                          \
+    __attribute__((weak, visibility("default"))) int symbol(void) { \
+        ++fake_counts[index_##symbol];                              \
+        return fake_results[index_##symbol];                        \
     }
 #include "interpose/generated/fake_driver.inc"
 #undef FAKE_ENTRY
@@ -31,7 +32,9 @@ int fake_results[entry_count];
 #undef FAKE_ENTRY
 
 const struct fake_entry fake_entries[] = {
-#define FAKE_ENTRY(symbol) {#symbol, (void*)symbol, (void*)private_##symbol, &fake_counts[index_##symbol], &fake_results[index_##symbol]},
+#define FAKE_ENTRY(symbol)                                                          \
+    {#symbol, (void*)symbol, (void*)private_##symbol, &fake_counts[index_##symbol], \
+     &fake_results[index_##symbol]},
 #include "interpose/generated/fake_driver.inc"
 #undef FAKE_ENTRY
 };

@@ -1,8 +1,9 @@
-// Times driver calls on a driver whose calls do nothing; run with and without the shim, the difference is the shim's.
+// Times driver calls on a driver whose calls do nothing; run with and without the shim, the difference is the
+// shim's.
 //   call_bench idle|working THREADS
-// idle: nothing is allocated. working: iterations that go through twelve buffers of 8 MiB, four at a time, with launches
-// of eight arguments, and through pairs of allocate and free; the last quarter of the iterations is timed.
-// Prints one JSON object; times are nanoseconds per call, medians over batches.
+// idle: nothing is allocated. working: iterations that go through twelve buffers of 8 MiB, four at a time,
+// with launches of eight arguments, and through pairs of allocate and free; the last quarter of the
+// iterations is timed. Prints one JSON object; times are nanoseconds per call, medians over batches.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <time.h>
@@ -33,7 +34,8 @@ double ns_per_tick() {
         double elapsed = 0;
         do {
             clock_gettime(CLOCK_MONOTONIC, &now);
-            elapsed = static_cast<double>(now.tv_sec - start.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec - start.tv_nsec);
+            elapsed = static_cast<double>(now.tv_sec - start.tv_sec) * 1e9 +
+                      static_cast<double>(now.tv_nsec - start.tv_nsec);
         } while (elapsed < 2e7);
         return elapsed / static_cast<double>(__rdtsc() - ticks);
     }();
@@ -66,7 +68,8 @@ struct Arguments {
     }
     void launch(CUstream stream, unsigned blocks) {
         const auto kernel = reinterpret_cast<CUfunction>(0x7000);
-        check(cuLaunchKernel(kernel, blocks, 1, 1, 256, 1, 1, 0, stream, pointers, nullptr), "cuLaunchKernel");
+        check(cuLaunchKernel(kernel, blocks, 1, 1, 256, 1, 1, 0, stream, pointers, nullptr),
+              "cuLaunchKernel");
     }
 };
 
@@ -105,10 +108,13 @@ void working(CUstream stream, int iterations, Times& times) {
         const bool timed = iteration >= iterations * 3 / 4;
         if (iteration == iterations * 3 / 4) start_cpu = thread_cpu_ns();
         for (int phase = 0; phase + kAtOnce <= kBuffers; ++phase) {
-            for (int i = 0; i < kAtOnce; ++i) arguments.values[i] = reinterpret_cast<void*>(buffers[phase + i]);
+            for (int i = 0; i < kAtOnce; ++i)
+                arguments.values[i] = reinterpret_cast<void*>(buffers[phase + i]);
             const unsigned long long start = __rdtsc();
             for (unsigned i = 0; i < kLaunchesPerPhase; ++i) arguments.launch(stream, i + 1);
-            if (timed) times.launch.push_back(static_cast<double>(__rdtsc() - start) / kLaunchesPerPhase * ns_per_tick());
+            if (timed)
+                times.launch.push_back(static_cast<double>(__rdtsc() - start) / kLaunchesPerPhase *
+                                       ns_per_tick());
         }
         unsigned long long spent = 0;
         for (int i = 0; i < kPairs; ++i) {
@@ -125,7 +131,8 @@ void working(CUstream stream, int iterations, Times& times) {
         if (timed) times.pair.push_back(static_cast<double>(spent) / kPairs * ns_per_tick());
     }
     times.cpu_ns = thread_cpu_ns() - start_cpu;
-    times.calls = (iterations - iterations * 3 / 4) * ((kBuffers - kAtOnce + 1.0) * kLaunchesPerPhase + kPairs);
+    times.calls =
+        (iterations - iterations * 3 / 4) * ((kBuffers - kAtOnce + 1.0) * kLaunchesPerPhase + kPairs);
     for (CUdeviceptr buffer : buffers) cuMemFree(buffer);
 }
 
@@ -162,7 +169,9 @@ int main(int argc, char** argv) {
         all.cpu_ns += own.cpu_ns;
         all.calls += own.calls;
     }
-    std::printf("{\"launch_ns\": %.2f, \"pair_ns\": %.2f, \"unhooked_ns\": %.2f, \"cpu_ns_per_launch\": %.2f}\n",
-                median(all.launch), median(all.pair), median(all.unhooked), all.calls > 0 ? all.cpu_ns / all.calls : 0.0);
+    std::printf(
+        "{\"launch_ns\": %.2f, \"pair_ns\": %.2f, \"unhooked_ns\": %.2f, \"cpu_ns_per_launch\": %.2f}\n",
+        median(all.launch), median(all.pair), median(all.unhooked),
+        all.calls > 0 ? all.cpu_ns / all.calls : 0.0);
     return 0;
 }

@@ -1,5 +1,6 @@
-// Small programs after public bug reports of tools between programs and the driver: each does what went wrong there,
-// and prints what a correct tool leaves unchanged. Knows nothing of the shim. Named by its first argument.
+// Small programs after public bug reports of tools between programs and the driver: each does what went wrong
+// there, and prints what a correct tool leaves unchanged. Knows nothing of the shim. Named by its first
+// argument.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <sys/wait.h>
@@ -27,7 +28,9 @@ Function* function(const char* symbol) {
 #define TEXT(x) TEXT2(x)
 #define CU(name) function<std::remove_pointer_t<decltype(&::name)>>(TEXT(name))
 
-void show(const char* what, unsigned long long number) { std::printf("%s %llu\n", what, number); }
+void show(const char* what, unsigned long long number) {
+    std::printf("%s %llu\n", what, number);
+}
 
 #define SHOW(name, ...) show(#name, CU(name)(__VA_ARGS__))
 
@@ -75,7 +78,8 @@ void outputs_after_errors() {
 void host_location() {
     use_device();
     CUmemGenericAllocationHandle handle = 0;
-    for (const auto type : {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_INVALID}) {
+    for (const auto type :
+         {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_INVALID}) {
         const CUmemAllocationProp prop = device_prop(type);
         SHOW(cuMemCreate, &handle, 2u << 20, &prop, 0);
     }
@@ -197,7 +201,8 @@ void address_space_gone() {
     use_device();
     CUdeviceptr range = 0;
     int reserved = 0;
-    while (reserved < 400 && CU(cuMemAddressReserve)(&range, std::size_t{1} << 40, 0, 0, 0) == CUDA_SUCCESS) ++reserved;
+    while (reserved < 400 && CU(cuMemAddressReserve)(&range, std::size_t{1} << 40, 0, 0, 0) == CUDA_SUCCESS)
+        ++reserved;
     CUdeviceptr p = 0;
     SHOW(cuMemAlloc, &p, kBig);
     SHOW(cuMemsetD8, p, 1, kBig);
@@ -301,7 +306,8 @@ void async_order() {
 }
 
 void twins_differ() {
-    for (const char* name : {"cuMemcpyHtoDAsync_v2", "cuLaunchKernel", "cuMemAllocAsync", "cuMemsetD8Async"}) {
+    for (const char* name :
+         {"cuMemcpyHtoDAsync_v2", "cuLaunchKernel", "cuMemAllocAsync", "cuMemsetD8Async"}) {
         const std::string twin = std::string(name) + "_ptsz";
         show("distinct", dlsym(driver, name) != dlsym(driver, twin.c_str()) && dlsym(driver, twin.c_str()));
     }

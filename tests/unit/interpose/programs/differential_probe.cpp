@@ -1,5 +1,5 @@
-// Calls the driver in many ways, right and wrong ones, and prints every result that is not an address. Run with and
-// without the shim, the lines must be the same. Knows nothing of the shim.
+// Calls the driver in many ways, right and wrong ones, and prints every result that is not an address. Run
+// with and without the shim, the lines must be the same. Knows nothing of the shim.
 //   differential_probe exported|dlsym|look-up|per-thread
 #include <cuda.h>
 #include <dlfcn.h>
@@ -23,7 +23,8 @@ void* find(const char* name, const char* symbol) {
     using LookUp = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
     const auto ask = reinterpret_cast<LookUp>(dlsym(driver, "cuGetProcAddress_v2"));
     void* found = nullptr;
-    const cuuint64_t flags = route == "per-thread" ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
+    const cuuint64_t flags =
+        route == "per-thread" ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
     ask(name, &found, CUDA_VERSION, flags, nullptr);
     return found;
 }
@@ -46,7 +47,9 @@ CUresult call(const char* name, const char* symbol, const char* text, Arguments.
 #define CALL(name, ...) call<decltype(&::name)>(#name, TEXT(name), #__VA_ARGS__, __VA_ARGS__)
 #define CALL0(name) call<decltype(&::name)>(#name, TEXT(name), "")
 
-void value(const char* what, unsigned long long number) { std::printf("  %s %llu\n", what, number); }
+void value(const char* what, unsigned long long number) {
+    std::printf("  %s %llu\n", what, number);
+}
 
 constexpr size_t kBig = 8u << 20, kSmall = 4096;
 void* const kNull = nullptr;
@@ -101,7 +104,8 @@ void allocations(size_t device_bytes) {
     CALL(cuMemGetInfo, &before, &total);
     CALL(cuMemAlloc, &p, kBig);
     CALL(cuMemGetInfo, &after, &total);
-    value("free went down by the size or a little more", before >= after + kBig && before - after <= 2 * kBig);
+    value("free went down by the size or a little more",
+          before >= after + kBig && before - after <= 2 * kBig);
     CALL(cuMemGetInfo, nullptr, &total);
     CALL(cuMemGetInfo, &after, nullptr);
     CALL(cuMemGetInfo, nullptr, nullptr);

@@ -1,5 +1,5 @@
-// Reaches a driver in one way given by the arguments, and prints where that led. Knows nothing of the shim; the test
-// compares runs with and without it. The driver is the fake one, which counts calls.
+// Reaches a driver in one way given by the arguments, and prints where that led. Knows nothing of the shim;
+// the test compares runs with and without it. The driver is the fake one, which counts calls.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct Fake {
     explicit Fake(void* handle)
         : count(reinterpret_cast<unsigned long (*)(const char*)>(dlsym(handle, "fake_count"))),
           reset(reinterpret_cast<void (*)()>(dlsym(handle, "fake_reset"))),
-          choose(reinterpret_cast<const char* (*)(const char*, int, std::uint64_t)>(dlsym(handle, "fake_choose"))) {}
+          choose(reinterpret_cast<const char* (*)(const char*, int, std::uint64_t)>(
+              dlsym(handle, "fake_choose"))) {}
     unsigned long (*count)(const char*);
     void (*reset)();
     const char* (*choose)(const char*, int, std::uint64_t);
@@ -92,7 +93,8 @@ int by_scope(const char* path, bool global, const std::vector<std::string>& name
     return 0;
 }
 
-/// Every ABI of every name in the list read from standard input ("name version" lines), through both look-ups.
+/// Every ABI of every name in the list read from standard input ("name version" lines), through both
+/// look-ups.
 int by_look_up(const char* path) {
     void* handle = open_driver(path);
     const Fake fake(handle);
@@ -116,7 +118,8 @@ int by_look_up(const char* path) {
             int status = -1;
             const int result = self ? reinterpret_cast<LookUp2>(self)(name, &found, version, flags, &status)
                                     : reinterpret_cast<LookUp>(self_v1)(name, &found, version, flags);
-            std::printf("%s %d %d: %d %d %s", name, version, static_cast<int>(flags), result, status, owner(found));
+            std::printf("%s %d %d: %d %d %s", name, version, static_cast<int>(flags), result, status,
+                        owner(found));
             const char* symbol = fake.choose(name, version, flags);
             if (found && symbol) {
                 fake.reset();
@@ -140,8 +143,10 @@ int by_bad_look_up(const char* path) {
     std::printf("null out %d\n", ask("cuMemAlloc", nullptr, 13000, 0, &status));
     std::printf("empty name %d %s %d\n", ask("", &found, 13000, 0, &status), found ? "kept" : "null", status);
     found = &found;
-    std::printf("unknown %d %s %d\n", ask("cuNoSuchCall", &found, 13000, 0, &status), found ? "kept" : "null", status);
-    std::printf("null status %d %s\n", ask("cuMemAlloc", &found, 13000, 0, nullptr), found ? "found" : "null");
+    std::printf("unknown %d %s %d\n", ask("cuNoSuchCall", &found, 13000, 0, &status), found ? "kept" : "null",
+                status);
+    std::printf("null status %d %s\n", ask("cuMemAlloc", &found, 13000, 0, nullptr),
+                found ? "found" : "null");
     std::printf("too old %d\n", ask("cuMemAllocAsync", &found, 9000, 0, &status));
     for (int i = 0; i < 3; ++i) {
         const int result = ask("cuFutureCall", &found, 13000, 0, &status);
@@ -164,12 +169,14 @@ int by_copies(const char* first_path, const char* second_path) {
         std::uint64_t out = 0;
         reinterpret_cast<Call>(dlsym(handles[asked], "cuMemAlloc_v2"))(&out, 4096);
         void* found = nullptr;
-        reinterpret_cast<LookUp2>(dlsym(handles[asked], "cuGetProcAddress_v2"))("cuLaunchKernel", &found, 13000, 0, nullptr);
+        reinterpret_cast<LookUp2>(dlsym(handles[asked], "cuGetProcAddress_v2"))("cuLaunchKernel", &found,
+                                                                                13000, 0, nullptr);
         reinterpret_cast<Call>(found)(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
         for (int i = 0; i < 3; ++i) {
             if (!handles[i]) continue;
             const Fake fake(handles[i]);
-            std::printf("asked %d: copy %d has %lu %lu\n", asked, i, fake.count("cuMemAlloc_v2"), fake.count("cuLaunchKernel"));
+            std::printf("asked %d: copy %d has %lu %lu\n", asked, i, fake.count("cuMemAlloc_v2"),
+                        fake.count("cuLaunchKernel"));
         }
     }
     return 0;

@@ -3,4 +3,6 @@
 #include <dlfcn.h>
 __asm__(".symver old_dlsym, dlsym@GLIBC_2.2.5");
 void* old_dlsym(void*, const char*);
-__attribute__((visibility("default"))) void* find_old_way(void* handle, const char* name) { return old_dlsym(handle, name); }
+__attribute__((visibility("default"))) void* find_old_way(void* handle, const char* name) {
+    return old_dlsym(handle, name);
+}
