@@ -12,7 +12,7 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
     const std::size_t n = it.ops.size();
     births_.resize(n);
     users_.resize(it.tensors.size());
-    freed_late_.resize(it.tensors.size());
+    freed_before_.resize(it.tensors.size(), 0);
     for (std::size_t op = 0; op < n; ++op) {
         keys_.push_back(it.ops[op].key);
         like_first_ += it.ops[op].key == it.ops[0].key;
@@ -24,6 +24,8 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
             }
     }
     first_use_.push_back(static_cast<std::uint32_t>(tensors_.size()));
+    for (std::size_t t = 0; t < users_.size(); ++t)
+        if (!users_[t].empty()) freed_before_[t] = users_[t].back() + 1;
     std::vector<std::int32_t> at_end;
     std::size_t op = 0;
     for (const IterationEvent& event : it.events) {
@@ -31,7 +33,7 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
         const auto index = static_cast<std::size_t>(event.index);
         if (event.kind == EventKind::release && !it.tensors[index].persistent && !users_[index].empty() &&
             it.tensors[index].death_event > it.tensors[index].birth_event)
-            freed_late_[index] = users_[index].back() + 1 < static_cast<std::int32_t>(op);
+            freed_before_[index] = std::max(freed_before_[index], static_cast<std::int32_t>(op));
         if (event.kind == EventKind::allocate && takes_part(event.index))
             (op < n ? births_[op] : at_end).push_back(event.index);
     }

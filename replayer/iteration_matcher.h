@@ -41,8 +41,8 @@ class IterationScript {
         const TensorRecord& t = iteration_->tensors[static_cast<std::size_t>(tensor)];
         return !t.small && !t.escaped;
     }
-    /// The program keeps it past the op that uses it last.
-    bool freed_late(std::int32_t tensor) const { return freed_late_[static_cast<std::size_t>(tensor)]; }
+    /// The op before which the program frees the tensor; its last use + 1 if at once, or if it is never freed.
+    std::int32_t freed_before(std::int32_t tensor) const { return freed_before_[static_cast<std::size_t>(tensor)]; }
     /// Ops that use the tensor, rising.
     const std::vector<std::int32_t>& users(std::int32_t tensor) const { return users_[static_cast<std::size_t>(tensor)]; }
 
@@ -52,7 +52,7 @@ class IterationScript {
     std::vector<std::uint32_t> first_use_;
     std::vector<std::int32_t> tensors_;
     std::vector<std::vector<std::int32_t>> births_, users_;
-    std::vector<bool> freed_late_;
+    std::vector<std::int32_t> freed_before_;
     std::int32_t like_first_ = 0;
 };
 

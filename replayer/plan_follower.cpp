@@ -1,10 +1,50 @@
 #include "replayer/plan_follower.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace swapadvisor {
 
 using planner::ActionKind;
+
+namespace {
+
+/// When each chunk is taken by whom, to find out for how long a place stays unused after a free.
+class Claims {
+  public:
+    Claims(const planner::Plan& plan, std::int32_t ops) : plan_(plan), ops_(ops), by_chunk_(static_cast<std::size_t>(std::max(plan.chunks, 0))) {
+        for (const planner::InitialTensor& initial : plan.initial) add(initial.tensor, initial.at, ops);
+        for (const planner::Action& action : plan.actions)
+            if (action.kind == ActionKind::alloc || action.kind == ActionKind::in) {
+                add(action.tensor, action.at, action.before);
+                if (action.kind == ActionKind::alloc) place_[action.tensor] = &action.at;
+            }
+    }
+    /// The first position after `after` at which another tensor must have a chunk of the newborn `tensor`.
+    std::int32_t next(planner::TensorId tensor, std::int32_t after) const {
+        const auto place = place_.find(tensor);
+        std::int32_t first = 2 * ops_;
+        if (place == place_.end()) return first;
+        for (const planner::ChunkRange& range : *place->second)
+            for (std::int32_t c = std::max(range.first, 0); c < range.first + range.count && c < plan_.chunks; ++c)
+                for (const auto& [other, before] : by_chunk_[static_cast<std::size_t>(c)])
+                    if (other != tensor) first = std::min(first, before > after ? before : before + ops_);
+        return first;
+    }
+
+  private:
+    void add(planner::TensorId tensor, const planner::Placement& at, std::int32_t before) {
+        for (const planner::ChunkRange& range : at)
+            for (std::int32_t c = std::max(range.first, 0); c < range.first + range.count && c < plan_.chunks; ++c)
+                by_chunk_[static_cast<std::size_t>(c)].emplace_back(tensor, before);
+    }
+    const planner::Plan& plan_;
+    std::int32_t ops_;
+    std::vector<std::vector<std::pair<planner::TensorId, std::int32_t>>> by_chunk_;
+    std::unordered_map<planner::TensorId, const planner::Placement*> place_;
+};
+
+}  // namespace
 
 std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const IterationScript> iteration,
                                                      const planner::Plan& plan, std::string& error) {
@@ -33,12 +73,14 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
     };
     for (const planner::InitialTensor& initial : plan.initial)
         if (!valid(initial.tensor) || !place(initial.tensor, initial.at)) return refuse("the plan moves a tensor between places");
+    const Claims wanted(plan, n);
     for (const planner::Action& action : plan.actions) {
         if (!valid(action.tensor)) return refuse("the plan names a tensor that the iteration does not have");
         const bool places = action.kind == ActionKind::alloc || action.kind == ActionKind::in;
         if (places && !place(action.tensor, action.at)) return refuse("the plan moves a tensor between places");
-        if (action.kind == ActionKind::free && action.after >= 0 && action.after < n && iteration->freed_late(action.tensor)) {
-            // The program goes on holding it: what it holds has to be kept, so this is a copy out.
+        if (action.kind == ActionKind::free && action.after >= 0 && action.after < n &&
+            iteration->freed_before(action.tensor) > wanted.next(action.tensor, action.after)) {
+            // The program still holds it when its place is wanted: what it holds has to be kept, so this is a copy out.
             script->outs_.push_back({ActionKind::out, action.tensor, action.after, 0});
             script->copies_[static_cast<std::size_t>(action.tensor)] = true;
             script->marked_[static_cast<std::size_t>(action.after)] = true;
