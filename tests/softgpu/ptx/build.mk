@@ -2,7 +2,7 @@
 PTX_DIR := tests/softgpu/ptx
 # Instruction handlers are built once per instruction set and chosen at run time.
 PTX_OPS := $(wildcard $(PTX_DIR)/ops_*.cpp)
-PTX_SRCS := $(filter-out $(PTX_OPS) $(wildcard $(PTX_DIR)/bench*.cpp),$(wildcard $(PTX_DIR)/*.cpp))
+PTX_SRCS := $(filter-out $(PTX_OPS) $(PTX_DIR)/bench.cpp,$(wildcard $(PTX_DIR)/*.cpp))
 PTX_OPS_OBJS := $(foreach isa,base avx2,$(patsubst $(PTX_DIR)/%.cpp,$(BUILD)/obj/$(PTX_DIR)/$(isa)/%.o,$(PTX_OPS)))
 PTX_OPS_FLAGS := -O3 -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-pedantic
 
@@ -37,3 +37,8 @@ $(BUILD)/tests/ptx_tests: $(call obj,$(PTX_TEST_SRCS)) $(BUILD)/softgpu/libptx.a
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $^ -o $@ -pthread
 TEST_SUITES += $(BUILD)/tests/ptx_tests
+
+$(BUILD)/softgpu/ptx_bench: $(call obj,$(PTX_DIR)/bench.cpp) $(BUILD)/softgpu/libptx.a | $(PTX_KERNELS)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $^ -o $@ -pthread
+BENCHES += $(BUILD)/softgpu/ptx_bench

@@ -124,6 +124,16 @@ ALWAYS_INLINE u16 bf16_toward_zero(float x) {
     u32 b = bits_as<u32>(x);
     return (b & 0x7fffffffU) > 0x7f800000U ? u16(0x7fff) : u16(b >> 16);
 }
+/// Towards one infinity: one step up in magnitude from the cut value when something was cut off.
+template <int Format, bool Up>
+struct NarrowDirected {
+    static ALWAYS_INLINE u16 f(float a) {
+        u16 h = Format == 0 ? half_toward_zero(a) : bf16_toward_zero(a);
+        float back = Format == 0 ? half_to_float(h) : bf16_to_float(h);
+        bool away = back != a && a == a && ((bits_as<u32>(a) >> 31) == 0) == Up;
+        return away ? u16(h + 1) : h;
+    }
+};
 template <int Format, bool Rz, bool Relu, bool Finite>
 struct Narrow16 {
     static ALWAYS_INLINE u16 f(float a) {
@@ -272,6 +282,8 @@ struct CvtPack {
         {"cvt.rpi" ftz ".sat." t "." t, unary<FloatOf<Integral<kUp>, Ftz, true>, T, T>}
 #define NARROW(F, f)                                                                                           \
     {"cvt.rn." f ".f32", unary<Narrow16<F, false, false, false>, u16, float>},                                 \
+        {"cvt.rm." f ".f32", unary<NarrowDirected<F, false>, u16, float>},                                     \
+        {"cvt.rp." f ".f32", unary<NarrowDirected<F, true>, u16, float>},                                      \
         {"cvt.rz." f ".f32", unary<Narrow16<F, true, false, false>, u16, float>},                              \
         {"cvt.rn.relu." f ".f32", unary<Narrow16<F, false, true, false>, u16, float>},                         \
         {"cvt.rz.relu." f ".f32", unary<Narrow16<F, true, true, false>, u16, float>},                          \

@@ -168,6 +168,13 @@ struct Halves {  // both 16-bit halves of a 32-bit register
         return lo | hi << 16;
     }
 };
+template <class F>
+struct HalvesRelu {
+    static ALWAYS_INLINE u32 f(u32 a, u32 b) {
+        u32 r = Halves<i16, F>::f(a, b);
+        return ((r & 0x8000U) ? 0 : r & 0xffffU) | ((r & 0x80000000U) ? 0 : r & 0xffff0000U);
+    }
+};
 struct Relu2 {
     static ALWAYS_INLINE u32 f(u32 a) { return ((a & 0x8000U) ? 0 : a & 0xffffU) | ((a & 0x80000000U) ? 0 : a & 0xffff0000U); }
 };
@@ -284,6 +291,8 @@ const TableEntry kEntries_[] = {
     {"min.s16x2", binary<Halves<i16, Min>, u32, u32, u32>},
     {"max.u16x2", binary<Halves<u16, Max>, u32, u32, u32>},
     {"max.s16x2", binary<Halves<i16, Max>, u32, u32, u32>},
+    {"min.relu.s16x2", binary<HalvesRelu<Min>, u32, u32, u32>},
+    {"max.relu.s16x2", binary<HalvesRelu<Max>, u32, u32, u32>},
     {"relu.s16x2", unary<Relu2, u32, u32>},
     {"mov.b16", unary<Move, u16, u16>},
     {"mov.b32", unary<Move, u32, u32>},

@@ -88,6 +88,8 @@ inline std::string read_file(const std::string& path) {
     return text.str();
 }
 
+inline std::unique_ptr<Module> load_text(const std::string& text, TestMemory& memory) { return load({text}, memory); }
+
 inline LaunchResult run(Module& module, const std::string& kernel, TestMemory& memory, std::array<std::uint32_t, 3> grid,
                         std::array<std::uint32_t, 3> block, const Params& params, std::uint32_t shared = 0, int threads = 0,
                         std::uint64_t budget = 0) {
