@@ -390,9 +390,6 @@ class Rules {
     }
     void check_successive(std::int32_t chunk, const Residency& a, const Residency& b) {
         const std::string where = "chunk " + number(chunk) + ": ";
-        if (a.released_by < 0)
-            return violation(where + tensor_name(a.tensor) + " still holds it when " + tensor_name(b.tensor) +
-                             " takes it");
         if (b.origin == Origin::initial)
             return violation(where + tensor_name(a.tensor) + " and " + tensor_name(b.tensor) +
                              " both start there");
@@ -404,6 +401,9 @@ class Rules {
             violation(where + "race: " + action_name(model_, a.acquired_by) +
                       " may still be under way when " + tensor_name(b.tensor) + " is born at the op at " +
                       number(b.begin));
+        if (a.released_by < 0)
+            return violation(where + tensor_name(a.tensor) + " still holds it when " + tensor_name(b.tensor) +
+                             " takes it");
         if (b.origin == Origin::alloc && a.end >= b.begin)
             violation(where + tensor_name(a.tensor) + " holds it until after the op at " + number(a.end) +
                       ", but " + tensor_name(b.tensor) + " is born at the op at " + number(b.begin));

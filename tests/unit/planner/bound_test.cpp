@@ -1,0 +1,137 @@
+#include "planner/bound.h"
+
+#include <catch2/catch.hpp>
+
+#include "exhaustive.h"
+#include "planner/checker.h"
+#include "planner/planner.h"
+#include "random_graph.h"
+
+using namespace swapadvisor::planner;
+using namespace swapadvisor::planner::testing;
+
+namespace {
+
+// Tensors of one size, as the enumeration wants them.
+Graph tiny_graph(Rng& rng) {
+    Graph graph;
+    graph.name = "tiny";
+    graph.device = {1 << 20, 1'000'000'000, 1'000'000'000, 2'000'000'000, chance(rng, 50) ? 0 : 20};
+    if (chance(rng, 30)) graph.device.h2d_bytes_per_s = graph.device.duplex_bytes_per_s = 3'000'000'000;
+    if (chance(rng, 30)) graph.device.duplex_bytes_per_s = 4'000'000'000;
+    const int tensors = static_cast<int>(pick(rng, 2, 4)), ops = static_cast<int>(pick(rng, 3, 5));
+    for (int t = 0; t < tensors; ++t) graph.tensors.push_back({100, chance(rng, 50), "", ""});
+    for (int i = 0; i < ops; ++i) {
+        Op op;
+        op.duration_ns = pick(rng, 0, 4) * 40;
+        op.reads.push_back(static_cast<TensorId>(pick(rng, 0, tensors - 1)));
+        if (chance(rng, 60)) op.writes.push_back(static_cast<TensorId>(pick(rng, 0, tensors - 1)));
+        graph.ops.push_back(op);
+    }
+    return graph;
+}
+
+BoundOptions within(std::int64_t limit) {
+    BoundOptions options;
+    options.limit_bytes = limit;
+    return options;
+}
+
+}  // namespace
+
+TEST_CASE("no bound exceeds the optimum of a tiny graph", "[bound]") {
+    Rng rng(11);
+    int with_swaps = 0, tight = 0, compared = 0;
+    for (int i = 0; i < 60; ++i) {
+        Graph graph = tiny_graph(rng);
+        // The enumeration is exact for independent directions only; a slower link can only be slower.
+        graph.device.duplex_bytes_per_s = graph.device.h2d_bytes_per_s + graph.device.d2h_bytes_per_s;
+        const auto least = static_cast<int>(least_memory_bytes(graph) / 100);
+        for (int chunks = least; chunks <= std::min(3, least + 1); ++chunks) {
+            const auto best = best_of_all(graph, chunks, false);
+            if (!best) continue;
+            const Bounds bounds = bound(graph, within(chunks * 100));
+            INFO("graph " << i << ", " << chunks << " chunks\n" << to_json(graph) << to_json(best->plan));
+            CHECK(bounds.compute_ns <= best->period_ns);
+            CHECK(bounds.traffic_ns <= best->period_ns);
+            CHECK(bounds.timed_ns <= best->period_ns);
+            const CheckResult result = check_plan(graph, best->plan);
+            with_swaps += result.transfers > 0;
+            tight += bounds.best_ns() * 20 >= best->period_ns * 19;
+            ++compared;
+        }
+    }
+    INFO(compared << " compared, " << with_swaps << " with swaps, bound within 5 % for " << tight);
+    CHECK(compared > 60);
+    CHECK(with_swaps > 20);
+    CHECK(tight * 2 > compared);
+}
+
+TEST_CASE("no bound exceeds the period of any valid plan in program order", "[bound]") {
+    Rng rng(12);
+    int compared = 0;
+    for (int i = 0; i < 300; ++i) {
+        Graph graph =
+            i % 2 == 0 ? random_training_graph(rng, static_cast<int>(pick(rng, 1, 5))) : random_graph(rng);
+        const Plan plan = random_plan(rng, graph);
+        bool in_order = true;
+        for (std::size_t p = 0; p < plan.schedule.size(); ++p)
+            in_order &= plan.schedule[p] == static_cast<OpId>(p);
+        if (!in_order) continue;
+        ++compared;
+        const CheckResult result = check_plan(graph, plan);
+        REQUIRE(result.valid());
+        INFO("graph " << i << "\n" << to_json(graph) << to_json(plan));
+        const Bounds bounds = bound(graph, within(plan.limit_bytes));
+        CHECK(bounds.best_ns() <= result.period_ns);
+    }
+    CHECK(compared > 100);
+}
+
+TEST_CASE("bounds of a case that is easy by hand", "[bound]") {
+    // Two weights, each used by its own op, room for one: both come in every iteration.
+    Graph graph;
+    graph.name = "two";
+    graph.device = {100, 1'000'000'000, 1'000'000'000, 2'000'000'000, 10};
+    graph.tensors = {{100, true, "", ""}, {100, true, "", ""}};
+    graph.ops.resize(2);
+    for (int i = 0; i < 2; ++i) {
+        graph.ops[i].duration_ns = 50;
+        graph.ops[i].reads = {i};
+    }
+    const Bounds bounds = bound(graph, within(100));
+    CHECK(bounds.compute_ns == 100);
+    CHECK(bounds.in_bytes == 200);
+    CHECK(bounds.out_bytes == 0);
+    CHECK(bounds.traffic_ns >= 218);  // 2 x (10 + 100)
+    CHECK(bounds.traffic_ns <= 220);
+    CHECK(bounds.best_ns() <= 320);
+    CHECK(bound(graph, within(200)).best_ns() == 100);
+    CHECK(least_memory_bytes(graph) == 100);
+    CHECK(peak_memory_bytes(graph) == 200);
+    CHECK_THROWS_AS(bound(graph, within(99)), PlanError);
+}
+
+TEST_CASE("more memory never raises the bound", "[bound]") {
+    Rng rng(13);
+    for (int i = 0; i < 10; ++i) {
+        const Graph graph = random_training_graph(rng, 8);
+        const std::int64_t least = least_memory_bytes(graph), peak = peak_memory_bytes(graph);
+        std::int64_t before = INT64_MAX;
+        for (int step = 0; step <= 4; ++step) {
+            const std::int64_t ns = bound(graph, within(least + (peak - least) * step / 4)).best_ns();
+            CHECK(static_cast<double>(ns) <= 1.001 * static_cast<double>(before));
+            before = ns;
+        }
+        CHECK(before == bound(graph, within(peak)).compute_ns);
+    }
+}
+
+TEST_CASE("graphs without ops or tensors have bounds too", "[bound]") {
+    Graph graph;
+    CHECK(bound(graph, within(0)).best_ns() == 0);
+    graph.device = {100, 1, 1, 1, 0};
+    graph.ops.resize(3);
+    graph.ops[1].duration_ns = 7;
+    CHECK(bound(graph, within(0)).best_ns() == 7);
+}
