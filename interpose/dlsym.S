@@ -1,4 +1,4 @@
-// dlsym and dlvsym as programs see them. Names that are not ours go on by a jump, so that the real function sees the
+// dlsym, dlvsym and dlopen as programs see them. Names that are not ours go on by a jump, so that the real function sees the
 // caller's own return address: RTLD_NEXT and RTLD_DEFAULT mean "as seen from the caller".
 //
 // extern "C" void* swapadvisor_route(void* handle, const char* name, const char* version, void* caller, int* answered)
@@ -60,6 +60,35 @@ swapadvisor_dlvsym_old:
     .size swapadvisor_dlvsym, . - swapadvisor_dlvsym
     .size swapadvisor_dlvsym_old, . - swapadvisor_dlvsym_old
 
+// dlopen only notes that the driver was wanted, and goes on: the caller's own search path and namespace stay in force.
+// extern "C" void swapadvisor_note_open(const char* name, int flags)
+    .globl swapadvisor_dlopen, swapadvisor_dlopen_old
+    .type swapadvisor_dlopen, @function
+    .type swapadvisor_dlopen_old, @function
+swapadvisor_dlopen:
+swapadvisor_dlopen_old:
+    .cfi_startproc
+    endbr64
+    push %rdi
+    .cfi_adjust_cfa_offset 8
+    push %rsi
+    .cfi_adjust_cfa_offset 8
+    sub $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    call swapadvisor_note_open
+    add $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    pop %rsi
+    .cfi_adjust_cfa_offset -8
+    pop %rdi
+    .cfi_adjust_cfa_offset -8
+    jmp *swapadvisor_real_dlopen(%rip)
+    .cfi_endproc
+    .size swapadvisor_dlopen, . - swapadvisor_dlopen
+    .size swapadvisor_dlopen_old, . - swapadvisor_dlopen_old
+
+    .symver swapadvisor_dlopen, dlopen@@GLIBC_2.34
+    .symver swapadvisor_dlopen_old, dlopen@GLIBC_2.2.5
     .symver swapadvisor_dlsym, dlsym@@GLIBC_2.34
     .symver swapadvisor_dlsym_old, dlsym@GLIBC_2.2.5
     .symver swapadvisor_dlvsym, dlvsym@@GLIBC_2.34

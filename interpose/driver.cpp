@@ -140,6 +140,11 @@ CUresult missing_function(unsigned copy, unsigned slot) {
     return no_driver ? CUDA_ERROR_NO_DEVICE : CUDA_ERROR_NOT_FOUND;
 }
 
+bool driver_known() {
+    return std::any_of(std::begin(g_copies), std::end(g_copies),
+                       [](const DriverCopy& copy) { return copy.base.load(std::memory_order_relaxed) != 0; });
+}
+
 bool in_forked_child() {
     return g_forked.load(std::memory_order_relaxed);
 }

@@ -45,6 +45,9 @@ inline Runtime* runtime_for(Entry entry) {
     return detail::bypass.load(std::memory_order_relaxed) ? nullptr : Runtime::get();
 }
 
+/// True if any copy of the driver has been met.
+bool driver_known();
+
 /// True in a child of fork: the driver is unusable there, and nothing of ours may run.
 bool in_forked_child();
 

@@ -211,7 +211,8 @@ def write_exports(hooked):
     out += [f"    {e.symbol};\n" for e in hooked]
     out.append("    swapadvisor_iteration;\n  local: *;\n};\n")
     # Programs ask for the version their glibc had; both are the same function here.
-    out.append("GLIBC_2.2.5 { global: dlsym; dlvsym; };\nGLIBC_2.34 { global: dlsym; dlvsym; } GLIBC_2.2.5;\n")
+    names = "dlopen; dlsym; dlvsym;"
+    out.append(f"GLIBC_2.2.5 {{ global: {names} }};\nGLIBC_2.34 {{ global: {names} }} GLIBC_2.2.5;\n")
     return "".join(out)
 
 

@@ -13,6 +13,7 @@ namespace swapadvisor {
 extern "C" {
 DlsymFunction swapadvisor_real_dlsym = nullptr;
 DlvsymFunction swapadvisor_real_dlvsym = nullptr;
+void* (*swapadvisor_real_dlopen)(const char* name, int flags) = nullptr;
 }
 
 namespace {
@@ -84,6 +85,7 @@ struct Search {
     bool passed_self = false;
     void* dlsym = nullptr;
     void* dlvsym = nullptr;
+    void* dlopen = nullptr;
 };
 
 int visit(dl_phdr_info* object, std::size_t, void* data) {
@@ -106,7 +108,8 @@ int visit(dl_phdr_info* object, std::size_t, void* data) {
     };
     if (!search.dlsym) search.dlsym = address("dlsym");
     if (!search.dlvsym) search.dlvsym = address("dlvsym");
-    return search.dlsym && search.dlvsym ? 1 : 0;
+    if (!search.dlopen) search.dlopen = address("dlopen");
+    return search.dlsym && search.dlvsym && search.dlopen ? 1 : 0;
 }
 
 }  // namespace
@@ -115,12 +118,14 @@ void find_real_dl() {
     Search search;
     search.self = reinterpret_cast<const void*>(&find_real_dl);
     dl_iterate_phdr(visit, &search);
-    if (!search.dlsym || !search.dlvsym) {
+    if (!search.dlsym || !search.dlvsym || !search.dlopen) {
         // Cannot happen under a dynamic loader: libc (or libdl) comes after every preload.
         static const char text[] = "swapadvisor: no dlsym found behind the preload object\n";
         (void)!write(2, text, sizeof text - 1);
         std::abort();
     }
+    __atomic_store_n(&swapadvisor_real_dlopen, reinterpret_cast<void* (*)(const char*, int)>(search.dlopen),
+                     __ATOMIC_RELEASE);
     __atomic_store_n(&swapadvisor_real_dlsym, reinterpret_cast<DlsymFunction>(search.dlsym),
                      __ATOMIC_RELEASE);
     __atomic_store_n(&swapadvisor_real_dlvsym, reinterpret_cast<DlvsymFunction>(search.dlvsym),

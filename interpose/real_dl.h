@@ -1,5 +1,5 @@
-// The next dlsym and dlvsym behind our own, found without calling either: by reading the symbol tables of the
-// objects loaded after this one, as RTLD_NEXT would.
+// The next dlopen, dlsym and dlvsym behind our own, found without calling them: by reading the symbol tables
+// of the objects loaded after this one, as RTLD_NEXT would.
 #pragma once
 
 namespace swapadvisor {
@@ -11,6 +11,7 @@ extern "C" {
 // Also read by dlsym.S. Null until ensure_real_dl() has run.
 extern DlsymFunction swapadvisor_real_dlsym;
 extern DlvsymFunction swapadvisor_real_dlvsym;
+extern void* (*swapadvisor_real_dlopen)(const char* name, int flags);
 }
 
 void find_real_dl();

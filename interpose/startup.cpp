@@ -1,11 +1,17 @@
-// What the preload object does in every process it is loaded into: tell a waiting launcher that it is there.
-// No CUDA.
+// What the preload object does in every process it is loaded into: tell a waiting launcher that it is there,
+// and say at the end if the program wanted a driver that was not to be found. No CUDA call is made here.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
 
+#include "interpose/config.h"
 #include "interpose/driver.h"
+#include "interpose/log.h"
+#include "interpose/real_dl.h"
 #include "interpose/runtime.h"
 
 namespace swapadvisor {
@@ -25,7 +31,26 @@ __attribute__((constructor)) void confirm_to_launcher() {
     unsetenv("SWAPADVISOR_CONFIRM_FD");
 }
 
+std::atomic<pid_t> g_wanted_driver{0};  ///< the process that asked for it; a forked child did not
+
+__attribute__((destructor)) void say_if_driver_was_missing() {
+    if (g_wanted_driver.load() != getpid() || config().quiet) return;
+    if (void* handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
+        dlclose(handle);
+    } else if (!driver_known()) {
+        say("no CUDA driver was found (libcuda.so.1): the program ran without it");
+    }
+}
+
 }  // namespace
+
+/// Called from dlsym.S ahead of every dlopen.
+extern "C" void swapadvisor_note_open(const char* name, int flags) {
+    ensure_real_dl();
+    if (!name || (flags & RTLD_NOLOAD)) return;
+    const char* slash = std::strrchr(name, '/');
+    if (std::strncmp(slash ? slash + 1 : name, "libcuda.so", 10) == 0) g_wanted_driver.store(getpid());
+}
 
 /// For programs that mark their iterations; declared weak there.
 extern "C" SWAPADVISOR_EXPORT void swapadvisor_iteration() {

@@ -1,6 +1,5 @@
 // `run`, `record`, `replay`: start a program under the preload object. The program takes this process's
 // place, so that signals, job control and the exit status are its own.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
@@ -142,13 +141,6 @@ void apply_framework_settings(const FrameworkAdvice& advice, bool quiet) {
     }
 }
 
-/// True if this process could open the driver that the program will get.
-bool driver_present() {
-    void* handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (handle) dlclose(handle);
-    return handle != nullptr;
-}
-
 /// A process of its own, not a child of the program's, that waits for the shim's word and complains if none
 /// comes. Returns the descriptor that the shim is to write to, or -1.
 int start_watcher(const std::string& program) {
@@ -201,11 +193,6 @@ int start(const Launch& launch) {
             const FrameworkAdvice advice = framework_advice(launch.program);
             if (!advice.refusal.empty()) return fail(2, advice.refusal);
             apply_framework_settings(advice, launch.quiet);
-        }
-        if (!driver_present()) {
-            fmt::print(stderr,
-                       "swapadvisor: no CUDA driver found (libcuda.so.1): {} runs without SwapAdvisor\n",
-                       path);
         }
         setenv("LD_PRELOAD", preload_list(object, std::getenv("LD_PRELOAD")).c_str(), 1);
         descriptor = start_watcher(path);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -54,7 +55,24 @@ std::optional<std::string> python_of(const std::string& path) {
     return interpreter.find('/') == std::string::npos ? find_program(interpreter) : interpreter;
 }
 
-/// Folders that may hold packages; empty if they cannot be told (a wrapper script instead of an interpreter).
+/// sys.path as the interpreter itself tells it: for wrappers that choose an interpreter (pyenv and the like).
+std::vector<fs::path> asked_folders(const std::string& python) {
+    std::vector<fs::path> folders;
+    if (python.find('\'') != std::string::npos) return folders;
+    const std::string command =
+        "'" + python + "' -c 'import sys; print(chr(10).join(sys.path))' 2>/dev/null </dev/null";
+    std::FILE* answer = popen(command.c_str(), "r");
+    if (!answer) return folders;
+    char line[4096];
+    while (std::fgets(line, sizeof line, answer)) {
+        const std::string folder(line, std::strcspn(line, "\n"));
+        if (!folder.empty()) folders.emplace_back(folder);
+    }
+    pclose(answer);
+    return folders;
+}
+
+/// Folders that may hold packages.
 std::vector<fs::path> package_folders(const std::string& python) {
     std::vector<fs::path> folders;
     std::error_code error;
@@ -70,12 +88,15 @@ std::vector<fs::path> package_folders(const std::string& python) {
             error.clear();
         }
     };
-    // A virtual environment's interpreter is a link: its own prefix first, then what it points to.
-    if (!shebang(python).empty()) return {};
-    add_prefix(fs::path(python).parent_path().parent_path());
-    const fs::path real = fs::canonical(python, error);
-    if (!error) add_prefix(real.parent_path().parent_path());
-    if (folders.empty()) return {};
+    if (!shebang(python).empty()) {
+        folders = asked_folders(python);
+    } else {
+        // A virtual environment's interpreter is a link: its own prefix first, then what it points to.
+        add_prefix(fs::path(python).parent_path().parent_path());
+        const fs::path real = fs::canonical(python, error);
+        if (!error) add_prefix(real.parent_path().parent_path());
+        if (fs::path(python).parent_path() == "/usr/bin") add_prefix("/usr/local");
+    }
     if (const char* home = std::getenv("HOME")) add_prefix(fs::path(home) / ".local");
     if (const char* text = std::getenv("PYTHONPATH")) {
         std::istringstream parts(text);

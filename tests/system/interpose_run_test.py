@@ -41,12 +41,12 @@ def _():
     assert needed and set(needed) <= allowed, needed
 
 
-@suite.test("preload object exports only hooks, dlsym, dlvsym and the iteration mark")
+@suite.test("preload object exports only hooks, dlopen, dlsym, dlvsym and the iteration mark")
 def _():
     text = suite.run(["nm", "-D", "--defined-only", SHIM]).stdout
     names = {line.split()[2].split("@")[0] for line in text.splitlines() if len(line.split()) == 3 and line.split()[1] != "A"}
     others = {n for n in names if not re.match(r"cu[A-Z]\w+$", n)}
-    equal(others, {"dlsym", "dlvsym", "swapadvisor_iteration"})
+    equal(others, {"dlopen", "dlsym", "dlvsym", "swapadvisor_iteration"})
 
 
 @suite.test("exit status is the program's")
@@ -131,13 +131,19 @@ def _():
            "SWAPADVISOR_REPORT": "out.txt", "SWAPADVISOR_PLANNER": "fast", "SWAPADVISOR_SECONDS": "3"})
 
 
-@suite.test("no driver: one line, and the program runs")
+@suite.test("no driver: nothing is said of a program that wants none, one line of one that does")
 def _():
     done = launch("run", "--", "sh", "-c", "echo ran; exit 3", libraries=None)
-    equal((done.returncode, done.stdout), (3, "ran\n"))
-    if os.path.exists("/usr/lib/x86_64-linux-gnu/libcuda.so.1"):
+    equal((done.returncode, done.stdout, done.stderr), (3, "ran\n", ""))
+    done = launch("run", "--", suite.path("tests/interpose/dl_probe"), "dlsym", "libcuda.so.1", libraries=None)
+    if done.returncode == 0:
         raise Skip("this machine has a driver")
+    equal((done.returncode, done.stdout), (3, "dlopen failed\n"))
     assert "no CUDA driver" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    # Found in the end, through a script that sets the path.
+    done = launch("run", "--", "env", f"LD_LIBRARY_PATH={FAKE}", suite.path("tests/interpose/dl_probe"), "dlsym",
+                  "libcuda.so.1", "cuInit", libraries=None)
+    equal((done.returncode, done.stderr), (0, ""))
 
 
 @suite.test("framework settings: set where unset, said, and left alone where set")
