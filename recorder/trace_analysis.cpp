@@ -180,7 +180,8 @@ class Analyser {
                 result_.functions[id] = demangled(text);
                 break;
             case TextKind::site:
-                result_.sites[id] = std::string(text);
+                result_.sites[id] =
+                    options_.resolve_site ? options_.resolve_site(std::string(text)) : std::string(text);
                 break;
             case TextKind::buffer:
                 result_.buffers[id] = std::string(text);
