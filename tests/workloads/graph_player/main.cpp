@@ -1,10 +1,12 @@
 // Plays a training iteration given as a graph file on a CUDA device: real allocations, one small kernel per
 // op.
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "player.h"
 
@@ -18,6 +20,8 @@ const char* const usage =
     "  --iterations N   (3)\n"
     "  --op-speedup K   divide the durations of the ops by K (1)\n"
     "  --timings FILE   write the device time of every iteration, in ns, one a line\n"
+    "  --pause MS       let that much real time pass before each iteration: playing is quick, planners are "
+    "not (0)\n"
     "  --mark           tell whoever listens where each iteration starts (swapadvisor_iteration)\n"
     "  --info           print the size of the graph and stop\n"
     "  --help           this text\n";
@@ -29,7 +33,7 @@ const char* const usage =
 
 struct Options {
     std::string graph, timings;
-    std::uint64_t iterations = 3;
+    std::uint64_t iterations = 3, pause_ms = 0;
     bool info = false;
     player::Settings settings;
 };
@@ -58,6 +62,8 @@ Options parse(int argc, char** argv) {
             o.iterations = number(name, value());
         } else if (is("--op-speedup")) {
             o.settings.op_speedup = number(name, value());
+        } else if (is("--pause")) {
+            o.pause_ms = number(name, value());
         } else if (is("--timings")) {
             o.timings = value();
         } else if (is("--mark")) {
@@ -80,6 +86,7 @@ void play(const Options& o, const player::Graph& graph) {
         wrong(o.timings + ": cannot be written");
     player::Player player(graph, o.settings);
     for (std::uint64_t i = 0; i < o.iterations; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(o.pause_ms));
         const double ns = player.iterate(true);
         std::printf("iteration %" PRIu64 " device ns %.0f\n", i, ns);
         std::fflush(stdout);
