@@ -21,15 +21,16 @@ MACHINES = {
 }
 FIRST_MACHINE = next(iter(MACHINES))
 ABLATION = [
-    ("fast: no genetic part", ["--planner", "fast"]),
+    ("fast: one pass, no search", ["--planner", "fast"]),
     ("lru", ["--planner", "lru"]),
     ("belady", ["--planner", "belady"]),
     ("belady-prefetch", ["--planner", "belady-prefetch"]),
     ("all three", []),
     ("all three, program order", ["--no-reorder"]),
-    ("order only", ["--search", "order"]),
-    ("allocation only", ["--search", "allocation"]),
-    ("swaps only", ["--search", "swaps"]),
+    ("order only", ["--vary", "order"]),
+    ("allocation only", ["--vary", "allocation"]),
+    ("swaps only", ["--vary", "swaps"]),
+    ("all three, without the genetic part", ["--no-genetic"]),
     ("all three, classes as in the paper", ["--classes", "paper"]),
 ]
 

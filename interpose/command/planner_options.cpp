@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -56,6 +57,11 @@ void PlannerChoice::add_to(CLI::App& app, double default_seconds) {
     app.add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
     app.add_option("--seed", options.seed, "of the search");
     app.add_flag("--no-reorder", no_reorder, "keep the program's order");
+    app.add_option("--vary", vary, "what the search may change: order, allocation, swaps (default: all)")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"order", "allocation", "swaps"}))
+        ->type_name("PARTS");
+    app.add_flag("--no-genetic", no_genetic, "local search alone, for comparison");
     app.add_flag("--no-remaps", options.no_remaps, "every tensor keeps one place for good");
     app.add_option("--classes", options.classes, "ours, or paper: strict reuse within size classes")
         ->check(CLI::IsMember({"ours", "paper"}))
@@ -67,7 +73,13 @@ void PlannerChoice::add_to(CLI::App& app, double default_seconds) {
 
 void PlannerChoice::fit(const GraphInput& input, std::int64_t limit) {
     options.limit_bytes = limit;
-    options.reorder = !no_reorder;
+    const auto varies = [&](const char* part) {
+        return vary.empty() || std::find(vary.begin(), vary.end(), part) != vary.end();
+    };
+    options.reorder = !no_reorder && varies("order");
+    options.vary_allocation = varies("allocation");
+    options.vary_swaps = varies("swaps");
+    options.genetic = !no_genetic;
     options.arena_below_bytes = arena_below >= 0 ? arena_below : input.is_trace ? 1 << 20 : 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "interpose/command/planner_input.h"
 #include "planner/planner.h"
@@ -11,7 +12,8 @@ namespace swapadvisor::command {
 
 struct PlannerChoice {
     planner::PlanOptions options;
-    bool no_reorder = false;
+    bool no_reorder = false, no_genetic = false;
+    std::vector<std::string> vary;  ///< parts that the search may change; empty: all
     std::int64_t arena_below = -1;
 
     void add_to(CLI::App& app, double default_seconds);
