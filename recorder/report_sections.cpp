@@ -123,15 +123,22 @@ ReportSection swap_section(const ReportModel& m) {
         return a->in_bytes / 2 + a->out_bytes / 2 > b->in_bytes / 2 + b->out_bytes / 2;
     });
     if (rows.empty()) return s;
-    ReportTable table{"Ops by stall and traffic, biggest first",
-                      {"op", "name", "stall", "in", "out", "duration"},
-                      {true, false, true, true, true, true},
+    // Nobody measured stalls: no column of zeros.
+    const bool stalls = m.stall_ns_per_iteration != kUnknown;
+    ReportTable table{stalls ? "Ops by stall and traffic, biggest first" : "Ops by traffic, biggest first",
+                      {"op", "name", "in", "out", "duration"},
+                      {true, false, true, true, true},
                       {},
                       rows_left_out(rows.size())};
     for (std::size_t i = 0; i < std::min(kRowsShown, rows.size()); ++i) {
         const ReportModel::OpRow& op = *rows[i];
-        table.rows.push_back({std::to_string(op.op), cut(op.name, 48), ns_text(op.stall_ns),
-                              bytes_text(op.in_bytes), bytes_text(op.out_bytes), ns_text(op.duration_ns)});
+        table.rows.push_back({std::to_string(op.op), cut(op.name, 60), bytes_text(op.in_bytes),
+                              bytes_text(op.out_bytes), ns_text(op.duration_ns)});
+        if (stalls) table.rows.back().insert(table.rows.back().begin() + 2, ns_text(op.stall_ns));
+    }
+    if (stalls) {
+        table.columns.insert(table.columns.begin() + 2, "stall");
+        table.numeric.insert(table.numeric.begin() + 2, true);
     }
     s.tables.push_back(std::move(table));
     return s;

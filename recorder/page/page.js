@@ -83,6 +83,12 @@
   timeline.forEach((s, i) => { if (peak < 0 || s.live_bytes > timeline[peak].live_bytes) peak = i; });
   let charts = [];
 
+  // Round steps in binary units.
+  function byteStep(most) {
+    let step = 1;
+    while (step * 7 < most) step *= 2;
+    return step;
+  }
   function scales(yTitle, extra) {
     return Object.assign({
       x: { type: "linear", min: 0, max: end, ticks: { color: color("muted"), callback: (v) => time(v) }, grid: { color: color("line") } },
@@ -135,7 +141,8 @@
     if (peak >= 0)
       sets.push({ type: "scatter", label: "peak " + bytes(timeline[peak].live_bytes), data: [{ x: timeline[peak].ns, y: timeline[peak].live_bytes }],
                   borderColor: color("peak"), backgroundColor: color("peak"), pointRadius: 6, pointStyle: "triangle" });
-    make("chart-memory", { type: "line", data: { datasets: sets }, options: options(scales("", {}), {
+    make("chart-memory", { type: "line", data: { datasets: sets }, options: options(scales("", { y: { min: 0, ticks: { color: color("muted"), stepSize: byteStep(Math.max(report.limit_bytes || 0, ...timeline.map((s) => s.live_bytes))), callback: (v) => bytes(v) },
+                grid: { color: color("line") } } }), {
       title: (items) => items.length ? time(items[0].parsed.x) : "",
       label: (item) => item.dataset.label + ": " + bytes(item.parsed.y) }) });
   }
@@ -151,7 +158,7 @@
     }
     const nameOf = new Map(names.map(([list, i, b]) => [(list === kept ? "k" : "m") + i, b]));
     const sets = [boxSet("lives across iterations", "peak", kept), boxSet("born and dead in one", "resident", made)];
-    const config = options(scales("height: size", { y: { min: 0, max: top, ticks: { color: color("muted"), callback: (v) => bytes(v) }, grid: { display: false } } }), {
+    const config = options(scales("height: size", { y: { min: 0, max: top, ticks: { color: color("muted"), stepSize: byteStep(top), callback: (v) => bytes(v) }, grid: { display: false } } }), {
       label: (item) => { const b = nameOf.get((item.datasetIndex === 0 ? "k" : "m") + item.dataIndex); return b.name + ": " + bytes(b.bytes) + ", " + time(b.born_ns) + " to " + time(b.dead_ns); } });
     make("chart-buffers", { type: "scatter", data: { datasets: sets }, options: config, plugins: [boxes] });
   }

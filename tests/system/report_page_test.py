@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""The HTML report in a real browser: it loads without errors, draws its charts, and shows the figures of the JSON."""
+
+import json
+import os
+import re
+import shutil
+
+from tap import Skip, Suite, equal
+
+suite = Suite()
+COMMAND = suite.path("swapadvisor")
+BROWSER = next((found for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+                if (found := shutil.which(name))), None)
+
+
+def browse(page, *options):
+    if not BROWSER:
+        raise Skip("no chromium here")
+    return suite.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                      "--virtual-time-budget=10000", "--enable-logging=stderr", *options, "file://" + page],
+                     env={"HOME": suite.scratch}, timeout=120)
+
+
+def trace_of(graph, name):
+    source, trace = (os.path.join(suite.scratch, name + end) for end in (".json", ".trace"))
+    with open(source, "w") as file:
+        json.dump(graph, file)
+    done = suite.run([COMMAND, "import", source, "-o", trace])
+    equal(done.returncode, 0, done.stderr)
+    return trace
+
+
+def page_of(path, name, *options):
+    page = os.path.join(suite.scratch, name + ".html")
+    done = suite.run([COMMAND, "report", "--html", path, "-o", page, *options], timeout=300)
+    equal(done.returncode, 0, done.stderr)
+    assert os.path.getsize(page) < 5_000_000, os.path.getsize(page)
+    return page
+
+
+def check_page(page, report, charts):
+    shown = browse(page, "--dump-dom")
+    complaints = [line for line in shown.stderr.splitlines() if "CONSOLE" in line]
+    equal(complaints, [], "errors on the page")
+    dom = shown.stdout
+    assert 'data-ready="1"' in dom, "the script did not come to its end"
+    equal(re.search(r'data-charts="(\d+)"', dom)[1], str(charts))
+    for key in ("peak_bytes", "limit_bytes", "infinite_ns_per_iteration", "ops_per_iteration", "in_bytes_per_iteration"):
+        if key in report:
+            found = re.search(rf'data-field="{key}">(\d+)', dom)
+            assert found, f"the page lacks {key}"
+            equal(int(found[1]), report[key], key)
+    # Figures that the script itself has computed from what it drew.
+    if charts:
+        equal(int(re.search(r'data-chart-peak-bytes="(\d+)"', dom)[1]), max(s["live_bytes"] for s in report["timeline"]))
+    for kind, column in (("ops", "duration_ns"), ("buffers", "bytes")):
+        body = re.search(rf'<table id="table-{kind}">.*?<tbody>(.*?)</tbody>', dom, re.S)
+        assert body, f"no table of {kind}"
+        rows = body[1].count("<tr>")
+        equal(rows, min(400, len(report[kind])), f"rows of {kind}")
+        titles = {int(t) for t in re.findall(r'title="(\d+)"', body[1])}
+        assert max(r[column] for r in report[kind][:1]) in titles or rows == 400, f"{kind}: {column} is not shown"
+    return dom
+
+
+def report_of(path, *options):
+    done = suite.run([COMMAND, "report", "--json", path, *options], timeout=300)
+    equal(done.returncode, 0, done.stderr)
+    return json.loads(done.stdout)
+
+
+def bert():
+    with open(os.path.join(suite.root, "tests/graphs/bert-256.json")) as file:
+        return json.load(file)
+
+
+@suite.test("the page of a recorded BERT iteration")
+def _():
+    trace = trace_of(bert(), "bert")
+    check_page(page_of(trace, "bert"), report_of(trace), 3)
+
+
+@suite.test("names that look like markup stay text")
+def _():
+    graph = {"format": "swapadvisor-graph", "version": 1, "name": "<img src=x onerror=alert(1)>", "source": "",
+             "device": {"memory_bytes": 1 << 30, "h2d_bytes_per_s": 10 ** 10, "d2h_bytes_per_s": 10 ** 10,
+                        "duplex_bytes_per_s": 10 ** 10, "transfer_latency_ns": 10000},
+             "tensors": [{"id": 0, "bytes": 1 << 20, "persistent": True, "name": "</script><script>document.title='x'</script>"}],
+             "ops": [{"id": i, "name": f"<b>op{i}</b>", "duration_ns": 1000 + i, "reads": [0], "writes": [0]} for i in range(40)]}
+    trace = trace_of(graph, "markup")
+    dom = check_page(page_of(trace, "markup"), report_of(trace), 3)
+    assert "<img" not in dom and "<b>" not in dom
+    title = re.search(r"<title>(.*?)</title>", dom)[1]
+    assert title.startswith("SwapAdvisor"), title
+
+
+@suite.test("a report of which nearly nothing is known")
+def _():
+    path = os.path.join(suite.scratch, "bare.json")
+    with open(path, "w") as file:
+        json.dump({"format": "swapadvisor-report", "version": 1, "source": "run", "program": "p", "notes": [],
+                   "device": {"memory_bytes": 0, "h2d_bytes_per_s": 0, "d2h_bytes_per_s": 0, "duplex_bytes_per_s": 0,
+                              "transfer_latency_ns": 0},
+                   **{k: [] for k in ("fallbacks", "unmovable", "peak", "ops", "buffers", "swaps", "timeline")}}, file)
+    dom = browse(page_of(path, "bare"), "--dump-dom").stdout
+    assert 'data-ready="1"' in dom and 'data-charts="0"' in dom
+
+
+@suite.test("a screenshot can be taken in light and dark")
+def _():
+    page = page_of(trace_of(bert(), "shot"), "shot")
+    shots = []
+    for extra in ([], ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"]):
+        picture = os.path.join(suite.scratch, "shot.png")
+        browse(page, f"--screenshot={picture}", "--window-size=1280,2400", *extra)
+        with open(picture, "rb") as file:
+            shots.append(file.read())
+        assert shots[-1].startswith(b"\x89PNG") and len(shots[-1]) > 20000
+    assert shots[0] != shots[1], "dark looks like light"
+
+
+if __name__ == "__main__":
+    suite.main()
