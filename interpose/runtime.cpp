@@ -10,6 +10,7 @@
 #include "interpose/log.h"
 #include "interpose/runtime_graphs.h"
 #include "interpose/runtime_plan.h"
+#include "interpose/runtime_planner.h"
 #include "interpose/runtime_report.h"
 #include "interpose/runtime_state.h"
 #include "recorder/callsite.h"
@@ -175,6 +176,9 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
         return give_up("creating streams failed");
     }
     m.director = std::make_unique<PlanDirector>(*this, m);
+    // A trace should say how fast this device copies; else that is measured when it first matters.
+    if (!config().trace_path.empty() && !timeline->capturing() && measure_device(*m.residency, m.model))
+        m.recorder->set_device(m.model, static_cast<std::int64_t>(options.limit_bytes));
     return &m;
 }
 

@@ -26,6 +26,19 @@ bool RuntimeState::is_capturing(CUstream stream, DefaultStream default_stream) c
     return api.cuStreamIsCapturing_(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+// The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each launch.
+void RuntimeState::map_for_capture(const std::vector<BufferUse>& uses) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
+    for (auto& m : contexts) {
+        std::vector<BufferUse> own;
+        for (const BufferUse& use : uses)
+            if (use.buffer->owner == m->residency.get()) own.push_back(use);
+        if (!own.empty()) m->residency->map_only(own.data(), own.size());
+    }
+    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
+}
+
 void RuntimeState::add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites) {
     for (BufferUse& use : op.uses)
         if (use.buffer == buffer) {
@@ -84,7 +97,13 @@ OpToken RuntimeState::fail(PendingOp& op, CUresult result, const char* what) {
 OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry,
                             CUstream stream, DefaultStream default_stream, const char* what) {
     op.home = nullptr;
-    if (op.uses.empty() || is_capturing(stream, default_stream)) {
+    if (op.uses.empty()) {
+        op.busy = false;
+        mutex.unlock();
+        return {};
+    }
+    if (is_capturing(stream, default_stream)) {
+        map_for_capture(op.uses);
         op.busy = false;
         mutex.unlock();
         return {};

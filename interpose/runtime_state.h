@@ -69,6 +69,7 @@ struct RuntimeState : Runtime {
     void end(PendingOp& op, CUresult result);
     bool is_capturing(CUstream stream, DefaultStream default_stream) const;
     void add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites = false);
+    void map_for_capture(const std::vector<BufferUse>& uses);
     void tell_name(Residency* owner, FunctionInfo& info);
     void scan_payload(const CopySpan& destination, const CopySpan& source);
     void add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra);

@@ -43,6 +43,7 @@ CopyRates measure_copy_rates(Residency& r) {
     const std::uint64_t pages = std::clamp<std::uint64_t>(r.memory_limit_bytes() / page / 8, 1, std::max<std::uint64_t>(1, (16ull << 20) / page));
     const std::uint64_t large = pages * page, small = large / 4;
     Buffer *a = nullptr, *b = nullptr;
+    const ResidencyCounts before = r.counts();
     HostBlock host = r.host().take(2 * large);
     if (host && r.allocate(large, kNoBuffer, a) == CUDA_SUCCESS && r.allocate(large, kNoBuffer, b) == CUDA_SUCCESS) {
         const BufferUse uses[] = {{a, Access::read_write, false}, {b, Access::read_write, false}};
@@ -87,6 +88,7 @@ CopyRates measure_copy_rates(Residency& r) {
     if (a != nullptr) r.release(*a);
     if (b != nullptr) r.release(*b);
     r.host().give(host);
+    r.counts().peak_live_bytes = before.peak_live_bytes;  // the probe's buffers are not the program's
     return rates;
 }
 

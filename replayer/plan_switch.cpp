@@ -5,7 +5,7 @@
 namespace swapadvisor {
 namespace {
 constexpr std::uint64_t kNever = ~0ull;
-constexpr std::uint64_t kLasting = 4;  // iterations after which an installation was worth it
+constexpr std::uint64_t kLasting = 2;  // iterations after which an installation was worth it
 }
 
 PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency) {

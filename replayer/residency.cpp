@@ -281,6 +281,25 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
     return CUDA_SUCCESS;
 }
 
+CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
+    ++stamp_;
+    for (std::size_t i = 0; i < count; ++i) uses[i].buffer->stamp = stamp_;
+    ContextScope scope(api_, context_);
+    for (std::size_t i = 0; i < count;) {
+        Buffer& b = *uses[i].buffer;
+        CUresult result = CUDA_SUCCESS;
+        if (!b.backed) result = pool_ ? pool_->claim(b) : attach(b);
+        if (pool_ && result == CUDA_ERROR_NOT_PERMITTED) {
+            if (result = leave_plan("a capture needs other memory than the plan's"); result != CUDA_SUCCESS) return result;
+            i = 0;
+            continue;
+        }
+        if (result != CUDA_SUCCESS) return result;
+        ++i;
+    }
+    return CUDA_SUCCESS;
+}
+
 // --- copies ---------------------------------------------------------------------------------------------------------
 
 CUresult Residency::save(Buffer& buffer, Mark after) {

@@ -65,6 +65,8 @@ class Residency {
     /// Before the real call: everything resident, `queue` waits. On CUDA_ERROR_OUT_OF_MEMORY `why()` says more.
     /// `context`: the one that is current, if the caller knows.
     CUresult begin(const BufferUse* uses, std::size_t count, QueueId queue, CUcontext context = nullptr);
+    /// For an op that a stream capture records: what it names only has to be mapped, its contents come at the launch.
+    CUresult map_only(const BufferUse* uses, std::size_t count);
     /// After the real call was issued on `queue` (`mark` is its mark).
     void end(const BufferUse* uses, std::size_t count, Mark mark) {
         for (std::size_t i = 0; i < count; ++i) uses[i].buffer->uses.add(mark);
