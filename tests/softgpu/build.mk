@@ -28,3 +28,11 @@ $(SOFTGPU)/libnvrtc_ptx.so: $(BUILD)/obj/tests/softgpu/nvrtc/ptx_for_cubin.o
 	$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
 
 ALL += $(SOFTGPU)/libcuda.so.1 $(SOFTGPU)/libnvrtc_ptx.so
+
+# Every case runs in a child process of its own, with its own settings.
+SOFTGPU_DRIVER_TESTS := $(call obj,$(wildcard tests/unit/softgpu/driver_*.cpp))
+$(BUILD)/tests/softgpu_driver_tests: $(SOFTGPU_DRIVER_TESTS) $(CATCH_MAIN) $(SOFTGPU)/libcuda.so.1
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(SOFTGPU) -lcuda -Wl,-rpath,'$$ORIGIN/../softgpu' -lpthread
+TEST_DEPS += $(BUILD)/tests/softgpu_driver_tests
+TEST_SUITES += $(BUILD)/tests/softgpu_driver_tests

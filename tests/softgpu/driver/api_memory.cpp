@@ -185,8 +185,10 @@ SOFTCU cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, siz
     SOFTGPU_CALL(kContext | kUnsafe | kCreateCost);
     if (!pitch || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
     if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
-    *pitch = (width + 511) / 512 * 512;
-    return allocate(call, address, *pitch * height);
+    const std::size_t row = (width + 511) / 512 * 512;
+    const CUresult r = allocate(call, address, row * height);
+    if (r == CUDA_SUCCESS) *pitch = row;  // outputs stay alone on errors
+    return r;
 }
 
 SOFTCU cuMemFree_v2(CUdeviceptr address) {

@@ -89,7 +89,7 @@ void KernelMemory::begin_launch(const Op&) {
 void KernelMemory::end_launch(const Op& op) {
     Driver& d = driver();
     for (const auto& [span, write] : used_) {
-        if (options().strict && !span->ordered && span->born > op.id)
+        if (options().strict && !span->ordered && span->born >= op.id)
             report_strictness("kernel %s (launch #%llu) uses %s [0x%llx, +%llu) that was mapped after it was launched",
                               op.name->c_str(), static_cast<unsigned long long>(op.id), span_kind_name(span->kind),
                               static_cast<unsigned long long>(span->begin),

@@ -41,7 +41,7 @@ bool usable(const Op& op, std::uint64_t address, std::uint64_t bytes, bool write
         allowed &= access == kReadWrite || (access == kRead && !write) || !span.on_host();
         if (!span.on_host() && span.kind == SpanKind::mapped) allowed &= access != kNoAccess;
         if (span.kind != SpanKind::mapped && &span != first) allowed = false;
-        if (options().strict && span.born > op.id && !span.ordered)
+        if (options().strict && span.born >= op.id && !span.ordered)
             report_strictness("%s #%llu uses %s [0x%llx, +%llu) that was mapped after it was enqueued", op.name->c_str(),
                               static_cast<ull>(op.id), span_kind_name(span.kind), static_cast<ull>(span.begin),
                               static_cast<ull>(span.bytes()));
