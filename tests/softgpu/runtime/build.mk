@@ -15,3 +15,15 @@ $(SOFTRT): $(SOFTRT_OBJ) $(SOFTRT_DIR)/exports.map
 		-Wl,-z,defs $(SOFTRT_OBJ) -ldl -o $@
 	ln -sf libcudart.so.13 $(@D)/libcudart.so
 ALL += $(SOFTRT)
+
+# Tests: their kernels are built by nvcc, as any program's. The driver is loaded beforehand, so that the runtime finds it.
+SOFTRT_TESTS := $(call obj,$(wildcard tests/unit/softgpu/runtime_*.cpp))
+$(BUILD)/obj/tests/unit/softgpu/runtime_kernels.nv.o: tests/unit/softgpu/runtime_kernels.cu tests/unit/softgpu/runtime_kernels.h
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O2 -cudart shared -c $< -o $@
+$(BUILD)/tests/softgpu_runtime_tests: $(SOFTRT_TESTS) $(BUILD)/obj/tests/unit/softgpu/runtime_kernels.nv.o $(CATCH_MAIN) \
+		$(SOFTRT) $(BUILD)/softgpu/libcuda.so.1
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/softgpu -lcudart -lcuda -Wl,-rpath,'$$ORIGIN/../softgpu'
+TEST_DEPS += $(BUILD)/tests/softgpu_runtime_tests
+TEST_SUITES += $(BUILD)/tests/softgpu_runtime_tests
