@@ -66,6 +66,7 @@ int select(WarpState& w, const Program& p, u32& stop) {
     for (std::size_t k = 0; k < splits.size(); ++k) {
         Split& s = splits[k];
         if (s.state == Split::at_sync && (s.forced || missing(w, s, p) == 0)) s.state = Split::ready;
+        if (s.state == Split::at_cluster && w.block->cluster->phase != s.barrier) s.state = Split::ready, ++s.pc;
         if (s.state != Split::ready) continue;
         if (best < 0) {
             best = int(k);
@@ -102,6 +103,12 @@ void release(BlockState& block, u32 number) {
         }
     }
     bar = BarrierState{};
+}
+
+void check_cluster(ClusterState& c) {
+    if (c.arrived == 0 || c.arrived < c.live_threads()) return;
+    c.arrived = 0;
+    ++c.phase;
 }
 
 bool complete(const BlockState& block, const BarrierState& bar) {
@@ -403,6 +410,7 @@ RunEnd run_warp(WarpState& w) {
                     for (u32 k = 0; k < 16; ++k) {
                         if (block.barriers[k].arrived != 0 && complete(block, block.barriers[k])) release(block, k);
                     }
+                    if (block.cluster != nullptr) check_cluster(*block.cluster);
                     goto reselect;
                 }
                 case Kind::barrier: {
@@ -428,7 +436,31 @@ RunEnd run_warp(WarpState& w) {
                     goto reselect;
                 }
                 case Kind::stop: raise_fault(w, int(Fault::trap), u32(__builtin_ctz(m)), 0, 0, false);
-                case Kind::cluster_barrier: i.fn(w, i, m); ++pc; continue;
+                case Kind::cluster_barrier: {
+                    ClusterState& c = *w.block->cluster;
+                    if (i.imm == 1) {  // arrive
+                        c.arrived += u32(__builtin_popcount(m));
+                        for (u32 l = 0; l < kLanes; ++l) {
+                            if ((m >> l) & 1) w.cluster_phase[l] = c.phase;
+                        }
+                        check_cluster(c);
+                        ++pc;
+                        continue;
+                    }
+                    u32 phase = w.cluster_phase[__builtin_ctz(m)];
+                    if (phase != c.phase) {
+                        ++pc;
+                        continue;
+                    }
+                    if ((mask & ~m) != 0) {
+                        Split rest = w.splits[now];
+                        rest.mask = mask & ~m, rest.pc = pc + 1;
+                        w.splits.push_back(rest);
+                    }
+                    Split& self = w.splits[now];
+                    self.mask = m, self.pc = pc, self.state = Split::at_cluster, self.barrier = phase;
+                    goto reselect;
+                }
             }
         }
     reselect:;

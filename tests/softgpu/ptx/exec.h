@@ -49,6 +49,7 @@ struct WarpState : Warp {
     u32 rotated = 0;        ///< back branches left in which the choice of split is by turn
     u64 turn = 0;
     bool finished = false;
+    u32 cluster_phase[kLanes] = {};  ///< phase of the cluster barrier in which each lane arrived
 };
 
 struct BarrierState {
@@ -70,10 +71,24 @@ struct BlockState {
     u64 index = 0;
     u32 ctaid[3] = {0, 0, 0};
     BarrierState barriers[16];
-    bool started = false, finished = false;
-    std::vector<BlockState*>* cluster = nullptr;  ///< all blocks of its cluster, by rank
-    u32 cluster_rank = 0;
+    bool finished = false;
+    struct ClusterState* cluster = nullptr;
 };
+
+/// Blocks that run together and see each other's shared memory; most launches have clusters of one.
+struct ClusterState {
+    std::vector<std::unique_ptr<BlockState>> blocks;  ///< by rank
+    std::vector<u8*> shared;
+    u32 arrived = 0, phase = 0;  ///< of barrier.cluster
+    u32 live_threads() const {
+        u32 n = 0;
+        for (const auto& b : blocks) n += b->live_threads;
+        return n;
+    }
+};
+
+/// How a block's turn ended. Waiting: all its warps spin or wait for the cluster. Stuck: none can run at all.
+enum class BlockEnd { done, waiting, stuck };
 
 /// Everything of one launch that does not change while it runs.
 struct Launch {
@@ -98,11 +113,11 @@ struct Worker {
     int next_entry = 0;
 };
 
-/// Prepares the memory of a block context for a launch; `begin_block` then starts a block in it.
+/// Prepares the memory of a block context for a launch; `begin_block` then starts the block of that index in it.
 void prepare_block(BlockState& block, Worker& worker);
 void begin_block(BlockState& block, u64 index);
-/// Runs the block's warps in turn until it ends (true), or until all that can run only wait for others (false).
-bool run_block(BlockState& block, bool give_way);
+/// Runs the block's warps in turn until it ends or, when `give_way`, until all that can run only wait for others.
+BlockEnd run_block(BlockState& block, bool give_way);
 RunEnd run_warp(WarpState& warp);
 /// Lets waiting splits run without the missing lanes. False when there is none.
 bool force_sync(BlockState& block);

@@ -212,6 +212,7 @@ void Lowering::layout_function(std::size_t index) {
         }
     }
     code.local_bytes = (code.local_bytes + 15) / 16 * 16;
+    code_saved_top_.push_back(allocate(128));
     code.window_until = (p_.frame_bytes + 63) / 64 * 64;
     p_.frame_bytes = code.window_until;
     code.predicates_from = p_.frame_bytes;
@@ -262,6 +263,12 @@ void Lowering::lower_function(std::size_t index) {
             copy_words(variables_[f_->results.size() + k], abi_area(layout[k].offset + layout[k].words, false) + layout[k].offset * 128,
                        layout[k].words);
         }
+    }
+    saved_top_ = ~0U;
+    for (const InstAst& i : f_->body) {
+        if (i.op != "alloca" || f_->entry || saved_top_ != ~0U) continue;
+        saved_top_ = code_saved_top_[index];
+        emit("mov.b32", saved_top_, special(Special::stack_top, 32));
     }
     for (std::size_t k = 0; k < flow_->order.size(); ++k) {
         lower_block(flow_->order[k], k + 1 < flow_->order.size() ? flow_->order[k + 1] : -1);

@@ -116,6 +116,7 @@ class Lowering {
     std::unordered_map<const VariableAst*, u32> shared_;
     std::vector<Flow> flows_;
     std::vector<std::vector<u32>> slots_of_, variables_of_;
+    std::vector<u32> code_saved_top_;
     std::map<std::tuple<int, u64, u64>, u32> constants_;
     std::map<std::pair<int, int>, u32> specials_;
     std::map<int, std::vector<u32>> temps_;
@@ -142,6 +143,7 @@ class Lowering {
     const InstAst* inst_ = nullptr;
     bool first_step_ = true;
     u32 carry_ = 0;
+    u32 saved_top_ = ~0U;  ///< slot with the caller's stack_top, for functions with alloca
 };
 
 }  // namespace softgpu::ptx

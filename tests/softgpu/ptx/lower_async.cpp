@@ -122,11 +122,33 @@ void Lowering::policy(const InstAst& i) {
     emit("mov.b64", out_bits(i.operands[0], 64), constant(64, 0));
 }
 
-/// alloca moves the top of the thread's stack frame; stacksave and stackrestore read and set it.
+/// alloca takes from the far end of the thread's local memory, downwards; a function that uses it gives all back when
+/// it returns (prologue and ret). stacksave and stackrestore read and set that end.
 void Lowering::alloca_op(const InstAst& i) {
     const auto& ops = i.operands;
-    unsupported();
-    (void)ops;
+    u32 top = special(Special::stack_top, 32);
+    Type t = type_of(i);
+    auto narrow = [&](const Operand& o) {
+        u32 s = in_bits(o, t.bits);
+        if (t.bits == 32) return s;
+        u32 n = temp(32);
+        emit("cvt.b32.u64", n, s);
+        return n;
+    };
+    if (i.op == "stackrestore") {
+        operands(1);
+        emit("mov.b32", top, narrow(ops[0]));
+        return;
+    }
+    if (i.op == "alloca") {
+        operands(2, 3);
+        u64 align = ops.size() > 2 ? u64(ops[2].value) : 8;
+        emit("sub.u32", top, top, narrow(ops[1]));
+        emit("and.b32", top, top, constant(32, ~(std::max<u64>(align, 4) - 1)));
+    }
+    u32 d = out_bits(ops[0], t.bits);
+    if (t.bits == 64) emit("cvt.b64.u32", d, top);
+    else emit("mov.b32", d, top);
 }
 
 }  // namespace softgpu::ptx

@@ -172,6 +172,7 @@ void Lowering::builtin_call(const InstAst& i, const std::string& name, const std
 }
 
 void Lowering::ret(const InstAst&) {
+    if (saved_top_ != ~0U) emit("mov.b32", special(Special::stack_top, 32), saved_top_);
     if (!f_->entry) {
         std::vector<const VariableAst*> formals;
         for (const VariableAst& v : f_->results) formals.push_back(&v);

@@ -15,7 +15,7 @@ enum class Special : u8 {
     dynamic_smem_size, total_smem_size, aggr_smem_size, zero,
     clusterid_x, clusterid_y, clusterid_z, nclusterid_x, nclusterid_y, nclusterid_z,
     cluster_ctaid_x, cluster_ctaid_y, cluster_ctaid_z, cluster_nctaid_x, cluster_nctaid_y, cluster_nctaid_z,
-    cluster_ctarank, cluster_nctarank, is_explicit_cluster, envreg1, envreg2, stack_pointer,
+    cluster_ctarank, cluster_nctarank, is_explicit_cluster, envreg1, envreg2, stack_pointer, stack_top,
 };
 
 struct SpecialSlot {

@@ -70,6 +70,7 @@ u64 block_value(const BlockState& b, Special what) {
         case Special::cluster_nctarank: return u64(c.cluster[0]) * c.cluster[1] * c.cluster[2];
         case Special::is_explicit_cluster: return c.cluster[0] * c.cluster[1] * c.cluster[2] > 1 ? kAllLanes : 0;
         case Special::envreg1: return reinterpret_cast<u64>(l.workspace.get()) >> 32;
+        case Special::stack_top: return b.local_bytes;
         case Special::envreg2: return reinterpret_cast<u64>(l.workspace.get()) & 0xffffffffU;
         default: return 0;
     }
@@ -169,7 +170,7 @@ void begin_block(BlockState& b, u64 index) {
     }
 }
 
-bool run_block(BlockState& b, bool give_way) {
+BlockEnd run_block(BlockState& b, bool give_way) {
     const Launch& l = *b.worker->launch;
     for (;;) {
         bool progress = false, all_done = true, all_waiting = true;
@@ -179,13 +180,9 @@ bool run_block(BlockState& b, bool give_way) {
             RunEnd end = run_warp(w);
             progress = progress || w.warp_instructions != before || end == RunEnd::done;
             all_done = all_done && end == RunEnd::done;
-            if (end == RunEnd::yielded) {
-                all_waiting = false;
-                if (l.budget != 0 && w.warp_instructions > l.budget) {
-                    raise_fault(w, int(Fault::timeout), u32(__builtin_ctz(w.live)), 0, 0, false);
-                }
-            }
-            if (end == RunEnd::spinning && l.budget != 0 && w.warp_instructions > l.budget) {
+            all_waiting = all_waiting && end != RunEnd::yielded;
+            bool again = end == RunEnd::yielded || end == RunEnd::spinning;
+            if (again && l.budget != 0 && w.warp_instructions > l.budget) {
                 raise_fault(w, int(Fault::timeout), u32(__builtin_ctz(w.live)), 0, 0, false);
             }
         }
@@ -197,13 +194,10 @@ bool run_block(BlockState& b, bool give_way) {
                 worker.global_bytes += w.global_bytes;
             }
             b.finished = true;
-            return true;
+            return BlockEnd::done;
         }
-        if (!progress && !force_sync(b)) {
-            WarpState& w = b.warps[0];
-            throw FaultError{Fault::launch_failure, 0, describe_deadlock(b), w.index, 0, w.current};
-        }
-        if (give_way && all_waiting) return false;
+        if (!progress && !force_sync(b)) return BlockEnd::stuck;
+        if (give_way && all_waiting) return BlockEnd::waiting;
     }
 }
 
@@ -249,6 +243,11 @@ void record_fault(Outcome& out, const BlockState& b, const FaultError& e) {
                         (e.inst != nullptr ? " in " + p.functions[e.inst->function].ast->name : "");
 }
 
+[[noreturn]] void raise_deadlock(const BlockState& b) {
+    const WarpState& w = b.warps[0];
+    throw FaultError{Fault::launch_failure, 0, describe_deadlock(b), w.index, 0, w.current};
+}
+
 /// Blocks do not depend on each other: every worker takes the next one.
 void run_unordered(const Launch& l, std::vector<Worker>& workers, Outcome& out) {
     std::atomic<u64> next{0};
@@ -260,7 +259,7 @@ void run_unordered(const Launch& l, std::vector<Worker>& workers, Outcome& out) 
             if (index >= l.blocks || index > out.first_bad.load(std::memory_order_relaxed)) return;
             begin_block(b, index);
             try {
-                run_block(b, false);
+                if (run_block(b, false) == BlockEnd::stuck) raise_deadlock(b);
             } catch (const FaultError& e) {
                 record_fault(out, b, e);
             }
@@ -268,60 +267,117 @@ void run_unordered(const Launch& l, std::vector<Worker>& workers, Outcome& out) 
     });
 }
 
-/// One block after the other, in a fixed order; a block that only waits lets the next one start.
-void run_ordered(const Launch& l, Worker& worker, Outcome& out) {
-    std::vector<std::unique_ptr<BlockState>> resident, spare;
-    u64 next = 0;
-    const auto& c = l.config->cluster;
-    u64 group = std::max<u64>(1, u64(c[0]) * c[1] * c[2]);
-    auto admit = [&] {
-        for (u64 k = 0; k < group && next < l.blocks; ++k) {
-            std::unique_ptr<BlockState> b;
-            if (spare.empty()) {
-                b = std::make_unique<BlockState>();
-                prepare_block(*b, worker);
-            } else {
-                b = std::move(spare.back());
-                spare.pop_back();
-            }
-            begin_block(*b, next++);
-            resident.push_back(std::move(b));
-        }
-    };
-    do {
-        admit();
-    } while (l.config->cooperative && next < l.blocks);
-    u64 idle_rounds = 0;
-    while (!resident.empty()) {
-        bool ended = false;
-        for (std::size_t k = 0; k < resident.size();) {
-            BlockState& b = *resident[k];
-            bool done = true;
-            try {
-                done = run_block(b, true);
-            } catch (const FaultError& e) {
-                record_fault(out, b, e);
-                return;
-            }
-            if (!done) {
-                ++k;
-                continue;
-            }
-            ended = true;
-            spare.push_back(std::move(resident[k]));
-            resident.erase(resident.begin() + std::ptrdiff_t(k));
-            // Keep one block going at a time while blocks end by themselves.
-            if (resident.empty() && next < l.blocks) admit();
-        }
-        idle_rounds = ended ? 0 : idle_rounds + 1;
-        if (!ended && next < l.blocks && idle_rounds >= 2) admit(), idle_rounds = 0;
+/// One cluster (mostly: block) after the other, in a fixed order; one that only waits lets the next one start.
+class OrderedRun {
+  public:
+    OrderedRun(const Launch& l, Worker& worker, Outcome& out) : l_(l), worker_(worker), out_(out) {
+        const auto& c = l.config->cluster;
+        group_ = std::max<u64>(1, u64(c[0]) * c[1] * c[2]);
+        clusters_ = l.blocks / group_;
     }
-}
+    void run() {
+        do admit();
+        while (l_.config->cooperative && next_ < clusters_);
+        u64 idle_rounds = 0;
+        while (!resident_.empty()) {
+            bool ended = false;
+            for (std::size_t k = 0; k < resident_.size();) {
+                bool done = false;
+                if (!turn(*resident_[k], done)) return;
+                if (!done) {
+                    ++k;
+                    continue;
+                }
+                ended = true;
+                spare_.push_back(std::move(resident_[k]));
+                resident_.erase(resident_.begin() + std::ptrdiff_t(k));
+                // Keep one going at a time while they end by themselves.
+                if (resident_.empty() && next_ < clusters_) admit();
+            }
+            idle_rounds = ended ? 0 : idle_rounds + 1;
+            if (!ended && next_ < clusters_ && idle_rounds >= 2) admit(), idle_rounds = 0;
+        }
+    }
+
+  private:
+    void admit() {
+        std::unique_ptr<ClusterState> c;
+        if (!spare_.empty()) {
+            c = std::move(spare_.back());
+            spare_.pop_back();
+        } else {
+            c = std::make_unique<ClusterState>();
+            for (u64 r = 0; r < group_; ++r) {
+                c->blocks.push_back(std::make_unique<BlockState>());
+                prepare_block(*c->blocks.back(), worker_);
+                c->blocks.back()->cluster = c.get();
+                c->shared.push_back(c->blocks.back()->warps[0].shared);
+            }
+        }
+        c->arrived = c->phase = 0;
+        const auto& dim = l_.config->cluster;
+        const auto& grid = l_.config->grid;
+        u64 id = next_++;
+        u64 nx = grid[0] / dim[0], ny = grid[1] / dim[1];
+        u64 x = id % nx * dim[0], y = id / nx % ny * dim[1], z = id / nx / ny * dim[2];
+        for (u64 r = 0; r < group_; ++r) {
+            u64 bx = x + r % dim[0], by = y + r / dim[0] % dim[1], bz = z + r / dim[0] / dim[1];
+            BlockState& b = *c->blocks[r];
+            begin_block(b, (bz * grid[1] + by) * grid[0] + bx);
+            for (WarpState& w : b.warps) {
+                w.cluster_rank = u32(r), w.cluster_size = u32(group_);
+                w.cluster_shared = c->shared.data();
+            }
+        }
+        resident_.push_back(std::move(c));
+    }
+    /// False after a fault.
+    bool turn(ClusterState& c, bool& done) {
+        bool stuck = true;
+        done = true;
+        for (auto& b : c.blocks) {
+            if (b->finished) continue;
+            u32 phase = c.phase;
+            try {
+                BlockEnd end = run_block(*b, true);
+                stuck = stuck && end == BlockEnd::stuck && c.phase == phase;
+                done = done && end == BlockEnd::done;
+                if (end == BlockEnd::stuck && group_ == 1) raise_deadlock(*b);
+            } catch (const FaultError& e) {
+                record_fault(out_, *b, e);
+                return false;
+            }
+        }
+        if (!done && stuck) {
+            for (auto& b : c.blocks) {
+                if (b->finished) continue;
+                try {
+                    raise_deadlock(*b);
+                } catch (const FaultError& e) {
+                    record_fault(out_, *b, e);
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    const Launch& l_;
+    Worker& worker_;
+    Outcome& out_;
+    std::vector<std::unique_ptr<ClusterState>> resident_, spare_;
+    u64 next_ = 0, clusters_ = 0, group_ = 1;
+};
 
 }  // namespace
 
-LaunchResult launch(const Function& function, const LaunchConfig& config, Memory& memory) {
+LaunchResult launch(const Function& function, const LaunchConfig& given, Memory& memory) {
     const auto& f = static_cast<const LoadedFunction&>(function);
+    LaunchConfig config = given;
+    if (f.info().required_cluster[0] != 0 && given.cluster == std::array<u32, 3>{1, 1, 1}) config.cluster = f.info().required_cluster;
+    for (std::size_t k = 0; k < 3; ++k) {
+        if (config.cluster[k] == 0) config.cluster[k] = 1;
+    }
     LaunchResult result;
     Launch l;
     l.program = &f.program();
@@ -331,6 +387,12 @@ LaunchResult launch(const Function& function, const LaunchConfig& config, Memory
     l.threads_per_block = config.block[0] * config.block[1] * config.block[2];
     l.blocks = u64(config.grid[0]) * config.grid[1] * config.grid[2];
     if (l.threads_per_block == 0 || l.blocks == 0) return result;
+    for (std::size_t k = 0; k < 3; ++k) {
+        if (config.grid[k] % config.cluster[k] == 0) continue;
+        result.fault = Fault::launch_failure;
+        result.detail = "launch failure: kernel " + f.info().name + ": the grid is no multiple of the cluster";
+        return result;
+    }
     l.warps_per_block = (l.threads_per_block + kLanes - 1) / kLanes;
     l.shared_bytes = f.program().dynamic_shared_at + config.dynamic_shared_bytes;
     l.budget = config.instruction_budget;
@@ -349,7 +411,7 @@ LaunchResult launch(const Function& function, const LaunchConfig& config, Memory
     std::vector<Worker> workers{std::size_t(threads)};
     for (Worker& w : workers) w.launch = &l;
     Outcome out;
-    if (ordered) run_ordered(l, workers[0], out);
+    if (ordered) OrderedRun(l, workers[0], out).run();
     else run_unordered(l, workers, out);
     result = out.result;
     for (const Worker& w : workers) {
