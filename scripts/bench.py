@@ -12,6 +12,7 @@ import sys
 # Relative to the build folder; the first word is looked for there, or in scripts/ if it ends in .py.
 BENCHES = [
     ["bench_interpose.py"],
+    ["bench_workloads.py"],
     ["softgpu/ptx_bench"],
     ["bench/planner_bench"],
 ]

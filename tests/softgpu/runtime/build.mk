@@ -27,3 +27,7 @@ $(BUILD)/tests/softgpu_runtime_tests: $(SOFTRT_TESTS) $(BUILD)/obj/tests/unit/so
 	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(BUILD)/softgpu -lcudart -lcuda -Wl,-rpath,'$$ORIGIN/../softgpu'
 TEST_DEPS += $(BUILD)/tests/softgpu_runtime_tests
 TEST_SUITES += $(BUILD)/tests/softgpu_runtime_tests
+$(BUILD)/tests/runtime_per_thread: tests/unit/softgpu/runtime_per_thread.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O2 -cudart shared --default-stream per-thread $< -o $@
+TEST_DEPS += $(BUILD)/tests/runtime_per_thread
