@@ -27,9 +27,10 @@ PTX_KERNELS := $(patsubst $(PTX_DIR)/kernels/%.cu,$(BUILD)/softgpu/kernels/%.ptx
 PTX_ARCH ?= compute_75
 $(BUILD)/softgpu/kernels/%_80.ptx: PTX_ARCH = compute_80
 $(BUILD)/softgpu/kernels/%_90.ptx: PTX_ARCH = compute_90
+$(BUILD)/softgpu/kernels/semantics.ptx: $(PTX_DIR)/kernels/semantics.h
 $(BUILD)/softgpu/kernels/%.ptx: $(PTX_DIR)/kernels/%.cu
 	@mkdir -p $(@D)
-	$(NVCC) -std=c++17 -ptx -arch=$(PTX_ARCH) $< -o $@
+	$(NVCC) -std=c++17 -fmad=$(if $(findstring semantics,$@),false,true) -ptx -arch=$(PTX_ARCH) $< -o $@
 
 PTX_TEST_SRCS := $(wildcard tests/unit/softgpu/ptx_*.cpp)
 $(call obj,$(PTX_TEST_SRCS)): EXTRA_CXXFLAGS += -DPTX_KERNELS='"$(BUILD)/softgpu/kernels"' -Wno-pedantic
