@@ -15,3 +15,8 @@ $(BUILD)/tests/planner_tests: $(call obj,$(wildcard tests/unit/planner/*.cpp)) $
 
 ALL += $(BUILD)/libswapadvisor_planner.so
 TEST_SUITES += $(BUILD)/tests/planner_tests
+
+# make build/fuzz/planner && build/fuzz/planner -dict=tests/fuzz/planner.dict -max_total_time=60 CORPUS tests/fuzz/seeds/planner
+$(BUILD)/fuzz/planner: tests/fuzz/plan_fuzz.cpp $(wildcard planner/json_*.cpp planner/checker*.cpp planner/bound*.cpp)
+	@mkdir -p $(@D)
+	clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I. -o $@ $^ -lClp -lCoinUtils
