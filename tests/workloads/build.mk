@@ -27,3 +27,9 @@ $(BUILD)/workloads/graph_player: $(PLAYER_OBJ)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) $^ -L$(CUDA_HOME)/lib64/stubs -lcuda -o $@
 ALL += $(BUILD)/workloads/graph_player
+
+# What a driver costs: part of scripts/gpu_check.sh.
+$(BUILD)/workloads/gpu_facts: $(call obj,$(wildcard tests/workloads/gpu_facts/*.cpp))
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $^ -L$(CUDA_HOME)/lib64/stubs -lcuda -o $@
+ALL += $(BUILD)/workloads/gpu_facts
