@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Checks SwapAdvisor on a GPU and prints one table; the same figures go to BUILD/gpu_check/results.json after each part.
+
+Parts, most valuable first: facts of the driver, digits at a quarter of its peak, overhead per launch, PyTorch bit for
+bit and its speed against all memory, PyTorch's own means and managed memory. With --softgpu the parts that can run on
+the software GPU do so (times are then virtual or of this processor); for each other part a line says what it needs.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+MIB = 1 << 20
+DIGITS = ["--width", "32", "--depth", "16", "--batch", "256", "--epochs", "6"]
+
+
+class Check:
+    def __init__(self, options):
+        self.build, self.soft = options.build.resolve(), options.softgpu
+        self.deadline = time.monotonic() + options.seconds
+        self.folder = self.build / "gpu_check"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.rows = []
+
+    def left(self, most):
+        return max(5.0, min(most, self.deadline - time.monotonic()))
+
+    def row(self, part, what, value, unit="", verdict="ok"):
+        self.rows.append({"part": part, "what": what, "value": value, "unit": unit, "verdict": verdict})
+        (self.folder / "results.json").write_text(json.dumps(
+            {"device": "software GPU" if self.soft else "GPU", "rows": self.rows}, indent=1))
+        print(f"{part}: {what}: {value} {unit} {'' if verdict == 'ok' else '[' + verdict + ']'}", flush=True)
+
+    def run(self, command, most, launcher=(), memory=None, env=None):
+        soft = []
+        if self.soft:
+            soft = [ROOT / "scripts/softgpu", "--build", self.build, *(["--memory", memory] if memory else []),
+                    "--stats", self.folder / "stats.json", "--"]
+        words = [str(w) for w in (*soft, *launcher, *command)]
+        try:
+            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=self.left(most),
+                                  cwd=self.folder, env=dict(os.environ, **(env or {})))
+        except subprocess.TimeoutExpired:
+            return 124, "", "took too long"
+        with open(self.folder / "log.txt", "a") as log:
+            log.write(f"$ {' '.join(words)}\n{done.stdout}{done.stderr}\n")
+        return done.returncode, done.stdout, done.stderr
+
+    def launcher(self, limit, *more):
+        return [self.build / "swapadvisor", "run", "-q", "--memory", limit, *more, "--"]
+
+    def figures(self, part, arguments=(), env=None):
+        code, out, err = self.run([self.build / "workloads/gpu_facts", *arguments], 90, env=env)
+        if code:
+            self.row(part, "gpu_facts", f"exit {code}: {(err.strip().splitlines() or [''])[-1]}", verdict="FAILED")
+        return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+    def part_facts(self):
+        for fact in self.figures("driver"):
+            self.row("driver", fact["name"], fact["value"], fact["unit"])
+
+    def part_digits(self):
+        def train(limit=None):
+            timings = self.folder / "timings"
+            timings.unlink(missing_ok=True)
+            report = self.folder / "digits.report.txt"
+            launcher = self.launcher(limit, "--seconds", "3", "-o", report) if limit else []
+            code, out, err = self.run([self.build / "workloads/digits", *DIGITS, "--timings", timings], 120, launcher,
+                                      memory=limit or "4GiB")
+            times = [int(t) for t in timings.read_text().split()] if timings.exists() else []
+            tail = sorted(times[len(times) // 2:])
+            return code, re.findall(r"^(?:epoch|weights).*$", out, re.M), tail[len(tail) // 2] if tail else 0, err
+        code, ample, ample_ns, err = train()
+        if code:
+            return self.row("digits", "with all memory", f"exit {code}: {(err.strip().splitlines() or [''])[-1]}", verdict="FAILED")
+        self.row("digits", "iteration with all memory", ample_ns, "ns")
+        for share in (4, 8):
+            code, limited, ns, err = train(136 * MIB // share)
+            same = code == 0 and limited == ample
+            self.row("digits", f"bit-identical at peak/{share}", "yes" if same else f"no (exit {code})", verdict="ok" if same else "FAILED")
+            if same:
+                self.row("digits", f"iteration at peak/{share}", ns, "ns")
+                self.row("digits", f"against all memory at peak/{share}", round(ns / max(1, ample_ns), 3), "x")
+
+    def part_launches(self):
+        def launch(env):
+            return next((f["value"] for f in self.figures("launch", ["launches"], env) if f["name"].startswith("launch")), None)
+        plain = launch({})
+        shim = {"LD_PRELOAD": str(self.build / "libswapadvisor.so"), "SWAPADVISOR_QUIET": "1", "SWAPADVISOR_PLANNER": "none",
+                "SWAPADVISOR_REPORT": str(self.folder / "launch.report.txt")}
+        managed = launch(dict(shim, SWAPADVISOR_MEMORY="1GiB"))
+        if plain and managed:
+            self.row("launch", "8 arguments, no preload", plain, "ns")
+            self.row("launch", "8 arguments, managed", managed, "ns")
+            self.row("launch", "added", round(managed - plain, 1), "ns")
+
+    def part_pytorch(self):
+        if self.soft:
+            return self.row("pytorch", "bit-exactness and speed", "needs a real GPU", verdict="skipped")
+        code, _, _ = self.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available()"], 60)
+        if code:
+            return self.row("pytorch", "bit-exactness and speed", "needs PyTorch with CUDA", verdict="skipped")
+        result = self.folder / "pytorch.json"
+        for model in ("gpt2", "resnet152", "recurrent"):
+            if time.monotonic() > self.deadline - 30:
+                self.row("pytorch", model, "no time left", verdict="skipped")
+                continue
+            self.run([sys.executable, ROOT / "scripts/frameworks/pytorch/compare.py", "--build", self.build, "--model", model, "--steps", "12",
+                      "--seconds", str(int(self.left(150))), "--json", result], 170)
+            for entry in json.loads(result.read_text()) if result.exists() else []:
+                verdict = "FAILED" if entry["what"].startswith("Swap") and not entry["bit_identical"] else "ok"
+                self.row("pytorch", f"{model}, {entry['what']}", entry["iterations_per_second"] or entry["error"], "it/s", verdict)
+            result.unlink(missing_ok=True)
+
+    def part_tests(self):
+        """The tests that need a GPU's driver: the doctor, and routes through NVIDIA's own runtime."""
+        code, out, err = self.run([self.build / "swapadvisor", "doctor", "--json"], 60)
+        self.row("doctor", "exit", code, verdict="ok" if code == 0 else "FAILED")
+        (self.folder / "doctor.json").write_text(out)
+        if self.soft:
+            self.row("runtime", "NVIDIA's static runtime", "needs a real GPU", verdict="skipped")
+            return
+        source, program = self.folder / "static.cu", self.folder / "static"
+        source.write_text('#include <cstdio>\n__global__ void f(int* p) { *p = 42; }\nint main() { int* p; int v = 0;\n'
+                          'if (cudaMalloc(&p, 8 << 20)) return 1; f<<<1, 1>>>(p); cudaMemcpy(&v, p, 4, cudaMemcpyDefault);\n'
+                          'std::printf("%d\\n", v); return v != 42; }\n')
+        nvcc = os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin/nvcc"
+        if self.run([nvcc, "-o", program, source], 90)[0]:
+            return self.row("runtime", "NVIDIA's static runtime", "needs nvcc", verdict="skipped")
+        code, out, _ = self.run([program], 60, self.launcher("1GiB"))
+        self.row("runtime", "NVIDIA's static runtime under the shim", out.strip() or f"exit {code}", verdict="ok" if code == 0 else "FAILED")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--softgpu", action="store_true", help="on the software GPU: what can run there")
+    parser.add_argument("--seconds", type=float, default=460, help="stop starting work after this long (460)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    options = parser.parse_args()
+    check = Check(options)
+    if not (check.build / "libswapadvisor.so").exists():
+        sys.exit(f"gpu_check: {check.build}/libswapadvisor.so is missing: run make first")
+    for part in (check.part_facts, check.part_digits, check.part_launches, check.part_tests, check.part_pytorch):
+        if time.monotonic() > check.deadline:
+            check.row(part.__name__[5:], "all", "no time left", verdict="skipped")
+            continue
+        try:
+            part()
+        except Exception as problem:  # one part must not take the others' results with it
+            check.row(part.__name__[5:], "stopped", repr(problem), verdict="FAILED")
+    print(f"\n{'part':9} {'what':44} {'value':>14} unit")
+    for row in check.rows:
+        print(f"{row['part']:9} {row['what']:44} {str(row['value']):>14} {row['unit']}  {'' if row['verdict'] == 'ok' else row['verdict']}")
+    print(f"results: {check.folder / 'results.json'}")
+    sys.exit(1 if any(row["verdict"] == "FAILED" for row in check.rows) else 0)
+
+
+if __name__ == "__main__":
+    main()
