@@ -26,6 +26,10 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
     first_use_.push_back(static_cast<std::uint32_t>(tensors_.size()));
     for (std::size_t t = 0; t < users_.size(); ++t)
         if (!users_[t].empty()) freed_before_[t] = users_[t].back() + 1;
+    for (std::size_t t = 0; t < it.tensors.size(); ++t) {
+        const TensorRecord& tensor = it.tensors[t];
+        if (takes_part(static_cast<std::int32_t>(t)) && !tensor.persistent && tensor.death_event < tensor.birth_event) wraps_ = true;
+    }
     std::vector<std::int32_t> at_end;
     std::size_t op = 0;
     for (const IterationEvent& event : it.events) {

@@ -21,6 +21,8 @@ class IterationScript {
     const Iteration& iteration() const { return *iteration_; }
     const std::shared_ptr<const Iteration>& shared_iteration() const { return iteration_; }
     std::int32_t ops() const { return static_cast<std::int32_t>(keys_.size()); }
+    /// A tensor lives across the boundary without being persistent.
+    bool wraps() const { return wraps_; }
     /// How many ops have the key of the first.
     std::int32_t like_first() const { return like_first_; }
     std::uint64_t key(std::int32_t op) const { return keys_[static_cast<std::size_t>(op)]; }
@@ -54,6 +56,7 @@ class IterationScript {
     std::vector<std::vector<std::int32_t>> births_, users_;
     std::vector<std::int32_t> freed_before_;
     std::int32_t like_first_ = 0;
+    bool wraps_ = false;
 };
 
 class IterationMatcher {

@@ -108,7 +108,7 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
     return script;
 }
 
-CUresult PlanFollower::install(const IterationMatcher& matcher, std::string& error) {
+CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t position, std::string& error) {
     const std::uint64_t page = residency_.addresses().page_bytes();
     const planner::Plan& plan = script_->plan_;
     if (static_cast<std::uint64_t>(plan.chunk_bytes) % page != 0) {
@@ -131,11 +131,39 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::string& err
                                     static_cast<std::uint64_t>(plan.chunk_bytes) / page, result, error);
     if (!pool) return result;
     residency_.enter_plan(std::move(pool));
-    position_ = -1;
+    position_ = position;
     next_out_ = next_in_ = 0;
-    for (const planner::InitialTensor& initial : plan.initial) issue_in({ActionKind::in, initial.tensor, -1, 0}, -1);
-    issue(-1);
+    bring_residents(position);
+    while (next_out_ < script_->outs_.size() && script_->outs_[next_out_].after <= position) ++next_out_;
+    while (next_in_ < script_->ins_.size() && script_->ins_[next_in_].before <= position) ++next_in_;
+    issue(position);
+    late = left_out = 0;
     return CUDA_SUCCESS;
+}
+
+// What the plan has on the device once the op at `position` is done, next used first.
+void PlanFollower::bring_residents(std::int32_t position) {
+    const planner::Plan& plan = script_->plan_;
+    std::vector<bool> resident(script_->places_.size(), false);
+    auto is = [&](planner::TensorId tensor) -> std::vector<bool>::reference { return resident[static_cast<std::size_t>(tensor)]; };
+    for (const planner::InitialTensor& initial : plan.initial) is(initial.tensor) = true;
+    for (const planner::Action& action : plan.actions) {
+        if (action.kind == ActionKind::alloc || action.kind == ActionKind::in) {
+            if (action.before <= position) is(action.tensor) = true;
+        } else if (action.kind != ActionKind::save && action.after <= position) {
+            is(action.tensor) = false;
+        }
+    }
+    std::vector<std::pair<std::int32_t, std::int32_t>> order;  // next use, tensor
+    for (std::size_t t = 0; t < resident.size(); ++t) {
+        if (!resident[t]) continue;
+        const auto& users = script_->iteration_->users(static_cast<std::int32_t>(t));
+        const auto next = std::upper_bound(users.begin(), users.end(), position);
+        if (users.empty()) continue;
+        order.emplace_back(next != users.end() ? *next : script_->iteration_->ops() + users.front(), static_cast<std::int32_t>(t));
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [use, tensor] : order) issue_in({ActionKind::in, tensor, -1, use}, position);
 }
 
 void PlanFollower::released() {

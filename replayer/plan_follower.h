@@ -49,9 +49,9 @@ class PlanFollower {
     PlanFollower(Residency& residency, std::shared_ptr<const PlanScript> script)
         : residency_(residency), script_(std::move(script)), marks_(static_cast<std::size_t>(script_->iteration()->ops())) {}
 
-    /// At an iteration boundary: evicts what is resident, builds the pool, brings the initial tensors. On failure the
-    /// residency is on demand as before.
-    CUresult install(const IterationMatcher& matcher, std::string& error);
+    /// Evicts what is resident, builds the pool, brings what the plan has resident after the op at `position` (-1: at an
+    /// iteration boundary). On failure the residency is on demand as before.
+    CUresult install(const IterationMatcher& matcher, std::int32_t position, std::string& error);
     /// The op at `position` was issued. Skipped positions are made up for.
     void after_op(std::int32_t position, Mark mark);
     /// The program freed something: arrivals that were waiting for its place may start.
@@ -63,6 +63,7 @@ class PlanFollower {
 
   private:
     void issue(std::int32_t position);
+    void bring_residents(std::int32_t position);
     bool issue_in(const PlanScript::Step& step, std::int32_t position);
     void wrap();
     Mark mark_of(std::int32_t after) const;

@@ -1,6 +1,7 @@
 #include "replayer/plan_switch.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace swapadvisor {
 namespace {
@@ -88,12 +89,27 @@ void PlanSwitch::sync(std::uint64_t key, std::uint64_t seq, const std::vector<Bu
     if (best == nullptr) return;
     current_ = best;
     matcher_ = std::make_unique<IterationMatcher>(best->script);
+    if (!best->ids.empty()) {
+        std::unordered_map<BufferId, Buffer*> live;
+        residency_.for_each_large([&](Buffer& buffer) { live[buffer.id] = &buffer; });
+        for (std::size_t t = 0; t < best->ids.size(); ++t)
+            if (const auto found = live.find(best->ids[t]); found != live.end() && found->second->tensor < 0)
+                matcher_->bind(static_cast<std::int32_t>(t), *found->second);
+    }
     position_ = matcher_->observe(key, uses);
+    streak_ = position_ == 0 ? 1 : 0;
     if (position_ < 0) lose();
 }
 
 void PlanSwitch::lose() {
     if (current_ != nullptr) current_->failed = ++turn_;
+    if (matcher_ && matcher_->complete()) {
+        const auto& tensors = matcher_->script().iteration().tensors;
+        current_->ids.assign(tensors.size(), kNoBuffer);
+        for (std::size_t t = 0; t < tensors.size(); ++t)
+            if (const Buffer* b = matcher_->buffer(static_cast<std::int32_t>(t)); b != nullptr && tensors[t].persistent)
+                current_->ids[t] = b->id;
+    }
     if (matcher_) matcher_->forget();
     matcher_.reset();
     current_ = nullptr;
@@ -104,7 +120,9 @@ void PlanSwitch::lose() {
 void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses) {
     position_ = -1;
     if (matcher_) {
+        const std::int32_t expected = matcher_->position();
         position_ = matcher_->observe(key, uses);
+        streak_ = position_ == expected && streak_ == expected ? expected + 1 : 0;
         if (position_ < 0) {
             const auto ops = static_cast<std::uint32_t>(matcher_->script().ops());
             const std::uint32_t patience = follower_ ? 16 + ops / 16 : 8 + ops / 50;
@@ -120,9 +138,18 @@ void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vect
 bool PlanSwitch::after_op(Mark mark) {
     if (position_ < 0 || !matcher_) return false;
     if (follower_) follower_->after_op(position_, mark);
+    if (!follower_ && may_install_early()) install(*current_, position_);
     if (position_ != matcher_->script().ops() - 1) return false;
     boundary();
     return true;
+}
+
+// In the middle of an iteration whose plan has proved itself: the program came back to it from something else.
+bool PlanSwitch::may_install_early() const {
+    const IterationScript& script = matcher_->script();
+    return current_->best && !current_->ids.empty() && current_->short_lives == 0 && current_->refusals == 0 &&
+           streak_ == std::min(16, script.ops() / 4) && !script.wraps() && matcher_->unexpected_births() == 0 &&
+           matcher_->complete() && (!may_install || may_install());
 }
 
 void PlanSwitch::boundary() {
@@ -142,17 +169,18 @@ void PlanSwitch::boundary() {
     const bool clean = matcher_->foreign() <= 8 + ops / 50 && matcher_->skipped() == 0 &&
                        matcher_->unexpected_births() == 0 && matcher_->complete();
     matcher_->restart();
+    streak_ = 0;
     current_->clean = clean ? current_->clean + 1 : 0;
     const int needed = back_off ? 1 << std::min(current_->short_lives, 6) : 1;
     if (current_->clean >= needed && current_->best && current_->refusals < 3 && (!follower_ || current_->version != installed_version_) &&
         (!may_install || may_install()))
-        install(*current_);
+        install(*current_, -1);
     bytes_in_ = moved.bytes_in;
     bytes_out_ = moved.bytes_out;
     mapping_ = residency_.memory().mapping_calls();
 }
 
-void PlanSwitch::install(Known& known) {
+void PlanSwitch::install(Known& known, std::int32_t position) {
     switching_ = true;
     CUresult result = residency_.leave_plan("a better plan");
     switching_ = false;
@@ -161,7 +189,7 @@ void PlanSwitch::install(Known& known) {
         follower_.reset();
         matcher_->name_buffers();
         auto follower = std::make_unique<PlanFollower>(residency_, known.best);
-        result = follower->install(*matcher_, error);
+        result = follower->install(*matcher_, position, error);
         if (result == CUDA_SUCCESS) follower_ = std::move(follower);
         matcher_->name_buffers();
     }

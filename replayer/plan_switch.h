@@ -72,12 +72,14 @@ class PlanSwitch {
         int short_lives = 0;                        ///< installations that did not last, in a row
         int clean = 0;                              ///< whole instances matched since
         int refusals = 0;
+        std::vector<BufferId> ids;                  ///< buffers of persistent tensors when last in step; 0: unknown
     };
     Known* find(std::uint64_t signature);
     void sync(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
     void lose();
     void boundary();
-    void install(Known& known);
+    void install(Known& known, std::int32_t position);
+    bool may_install_early() const;
     void left(const char* reason);
     std::uint64_t next_use(const Buffer& buffer) const;
 
@@ -90,6 +92,7 @@ class PlanSwitch {
     std::int32_t position_ = -1;                    ///< of the op in progress
     std::int32_t pending_tensor_ = -1;
     std::uint64_t turn_ = 0, unsynced_ops_ = 0;
+    std::int32_t streak_ = 0;                       ///< ops matched in a row since the start of an iteration
     std::uint64_t bytes_in_ = 0, bytes_out_ = 0, mapping_ = 0;   ///< at the last boundary
     bool switching_ = false;
     std::uint64_t lasted_ = 0;                      ///< iterations that the installed plan was followed
