@@ -69,7 +69,7 @@ one() {
   done <<<"$images"
   # Its own list of sources.
   local sources; sources=$(tr '\n' ' ' <CMakeLists.txt | grep -oE "add_executable\([^)]*\)" | head -1 | sed 's/add_executable( *[^ ]*//; s/)//')
-  sources=$(for s in $sources; do [ -f "$s" ] && echo "$s"; done)
+  sources=$(for s in $sources; do s=${s/#..\/..\/..\/Common/$SAMPLES\/Common}; [ -f "$s" ] && echo "$s"; done)
   if $NVCC $flags $sources -o "$name" $libs >>build.log 2>&1 ||
      $NVCC -rdc=true $flags $sources -o "$name" $libs -lcudadevrt >>build.log 2>&1; then
     status=pass

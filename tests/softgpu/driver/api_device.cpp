@@ -93,7 +93,7 @@ CUresult attribute(CUdevice_attribute which, CUdevice device, int* value) {
         case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: *value = 0; break;
         case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *value = hopper; break;
         case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS: *value = 0; break;
-        case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED: *value = 0; break;
+        case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED: *value = 1; break;
         case CU_DEVICE_ATTRIBUTE_NUMA_CONFIG: *value = CU_DEVICE_NUMA_CONFIG_NONE; break;
         case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: *value = 0; break;
         case CU_DEVICE_ATTRIBUTE_NUMA_ID: *value = -1; break;

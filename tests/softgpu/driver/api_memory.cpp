@@ -156,7 +156,7 @@ CUresult free_device(Call& call, CUdeviceptr address) {
         free_pool_memory(*span);
         return r;
     }
-    if (span->kind != SpanKind::device && span->kind != SpanKind::managed && span->kind != SpanKind::ipc)
+    if (span->kind != SpanKind::device && span->kind != SpanKind::managed)
         return CUDA_ERROR_INVALID_VALUE;
     const CUresult r = settle(call, *span);
     check_idle(*span, "free");
@@ -356,4 +356,53 @@ SOFTCU cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUdev
     if (!value || !span || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
     span->sync_memops = *static_cast<const unsigned*>(value) != 0;
     return CUDA_SUCCESS;
+}
+
+SOFTCU cuMemRangeGetAttributes(void** data, size_t* sizes, CUmem_range_attribute* which, size_t count,
+                               CUdeviceptr address, size_t bytes) {
+    SOFTGPU_CALL(kContext);
+    if (!data || !sizes || !which || count == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult r = check_managed(address, bytes); r != CUDA_SUCCESS) return r;
+    for (size_t i = 0; i < count; ++i) {
+        if (!data[i] || sizes[i] < 4) return CUDA_ERROR_INVALID_VALUE;
+        std::memset(data[i], 0, sizes[i]);
+        const bool place = which[i] == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION ||
+                           which[i] == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION;
+        if (place) *static_cast<int*>(data[i]) = CU_DEVICE_INVALID;
+    }
+    return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult managed_batch(Call& call, const CUdeviceptr* addresses, const size_t* sizes, size_t count,
+                       unsigned long long flags, CUstream handle) {
+    if (!addresses || !sizes || count == 0 || flags) return CUDA_ERROR_INVALID_VALUE;
+    if (!handle || handle == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; ++i)
+        if (const CUresult r = check_managed(addresses[i], sizes[i]); r != CUDA_SUCCESS) return r;
+    return submit(call, resolve_stream(handle), EmptyWork{});
+}
+
+}  // namespace
+
+SOFTCU cuMemPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* places,
+                               size_t* indices, size_t places_count, unsigned long long flags, CUstream stream) {
+    SOFTGPU_CALL(kContext);
+    if (!places || !indices || places_count == 0 || places_count > count) return CUDA_ERROR_INVALID_VALUE;
+    return managed_batch(call, addresses, sizes, count, flags, stream);
+}
+
+SOFTCU cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count, unsigned long long flags,
+                              CUstream stream) {
+    SOFTGPU_CALL(kContext);
+    return managed_batch(call, addresses, sizes, count, flags, stream);  // keeping the contents is allowed
+}
+
+SOFTCU cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* places,
+                                         size_t* indices, size_t places_count, unsigned long long flags,
+                                         CUstream stream) {
+    SOFTGPU_CALL(kContext);
+    if (!places || !indices || places_count == 0 || places_count > count) return CUDA_ERROR_INVALID_VALUE;
+    return managed_batch(call, addresses, sizes, count, flags, stream);
 }

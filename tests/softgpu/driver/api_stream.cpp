@@ -76,6 +76,15 @@ CUresult wait_event(Call& call, const StreamRef& stream, CUevent handle, unsigne
     bool handled = false;
     if (const CUresult r = capture_wait(stream, event, flags, &handled); handled || r != CUDA_SUCCESS) return r;
     if (const CUresult r = refuse_implicit(stream); r != CUDA_SUCCESS) return r;
+    if (event->shared) {  // recorded by any process: watch the shared state
+        OpRef op = new_op(stream, "event wait");
+        op->quiet = true;
+        op->gate = [shared = event->shared, number = event->shared->state->recorded.load()] {
+            return shared->state->reached.load() >= number;
+        };
+        enqueue(stream, op);
+        return CUDA_SUCCESS;
+    }
     if (!event->record) return CUDA_SUCCESS;
     OpRef op = new_op(stream, "event wait");
     op->quiet = true;
@@ -257,6 +266,7 @@ SOFTCU cuEventCreate(CUevent* event, unsigned flags) {
     auto made = std::make_shared<CUevent_st>();
     made->context = call.context();
     made->flags = flags;
+    if (flags & CU_EVENT_INTERPROCESS) made->shared = std::make_shared<SharedEvent>(-1);
     driver().alive[made.get()] = Kind::event;
     driver().events[made.get()] = made;
     *event = made.get();
@@ -299,6 +309,7 @@ SOFTCU cuEventQuery(CUevent handle) {
     if (const CUresult r = refuse_unsafe_call("cuEventQuery"); r != CUDA_SUCCESS) return r;
     catch_up();
     if (event->context->error != CUDA_SUCCESS) return event->context->error;
+    if (event->shared) return event->shared->complete() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     if (!event->record) return CUDA_SUCCESS;
     if (event->record->state != Op::State::done) return CUDA_ERROR_NOT_READY;
     host_learns(event->record);
@@ -311,6 +322,11 @@ SOFTCU cuEventSynchronize(CUevent handle) {
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
     if (event->captured) return CUDA_ERROR_CAPTURED_EVENT;
     if (const CUresult r = refuse_unsafe_call("cuEventSynchronize"); r != CUDA_SUCCESS) return r;
+    if (event->shared) {
+        driver().sim.run_until(call.lock(), [&] { return event->shared->complete(); });
+        catch_up();
+        return event->context->error;
+    }
     return wait_for(call.lock(), event->context, event->record);
 }
 

@@ -1,7 +1,9 @@
 // Virtual memory management, with every rule enforced that hardware lets pass or only documents.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <map>
 
 #include "tests/softgpu/driver/api.h"
@@ -211,13 +213,36 @@ SOFTCU cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* a
     return CUDA_SUCCESS;
 }
 
-// Exported memory travels as a descriptor of the whole backing file with the piece's place kept beside it, so it can
-// be imported in this process. Another process has no way to learn the place: it gets an error, never wrong memory.
+// Exported memory has a backing file of its own, whose descriptor is the shareable handle. A descriptor that this
+// process exported leads back to the same memory; any other is taken for another process's export.
 namespace {
+
 std::map<int, std::weak_ptr<Physical>>& exported() {
     static auto* const all = new std::map<int, std::weak_ptr<Physical>>;
     return *all;
 }
+
+std::shared_ptr<Physical> adopt_foreign(int fd) {
+    char link[64], name[128] = {};
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    struct stat status {};
+    int device = -1;
+    if (readlink(link, name, sizeof name - 1) < 0 || fstat(fd, &status) != 0) return nullptr;
+    if (std::sscanf(name, "/memfd:softgpu-vmm-%d", &device) != 1 || device >= options().devices) return nullptr;
+    auto physical = std::make_shared<Physical>();
+    physical->own_file = std::make_shared<BackingFile>(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    physical->file = physical->own_file.get();
+    physical->bytes = static_cast<std::uint64_t>(status.st_size);
+    physical->device = device;
+    physical->imported = true;
+    physical->references = 0;
+    physical->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    physical->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    physical->prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    driver().memory.adopt(physical);
+    return physical;
+}
+
 }  // namespace
 
 SOFTCU cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
@@ -239,8 +264,10 @@ SOFTCU cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void
     SOFTGPU_CALL(kPlain);
     if (!handle) return CUDA_ERROR_INVALID_VALUE;
     if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-    const auto it = exported().find(static_cast<int>(reinterpret_cast<std::intptr_t>(shareable)));
-    const auto physical = it == exported().end() ? nullptr : it->second.lock();
+    const int fd = static_cast<int>(reinterpret_cast<std::intptr_t>(shareable));
+    const auto it = exported().find(fd);
+    auto physical = it == exported().end() ? nullptr : it->second.lock();
+    if (!physical) physical = adopt_foreign(fd);
     if (!physical) return CUDA_ERROR_INVALID_VALUE;
     ++physical->references;
     *handle = physical->id;

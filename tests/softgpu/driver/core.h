@@ -22,6 +22,18 @@ class RaceCheck;
 struct Stats;
 using StreamRef = std::shared_ptr<CUstream_st>;
 using EventRef = std::shared_ptr<CUevent_st>;
+
+/// What processes see of an interprocess event: records made and records reached, in shared memory.
+struct SharedEvent {
+    struct State {
+        std::atomic<std::uint64_t> recorded, reached;
+    };
+    int fd = -1;
+    State* state = nullptr;
+    explicit SharedEvent(int fd);
+    ~SharedEvent();
+    bool complete() const { return state->reached.load() >= state->recorded.load(); }
+};
 }  // namespace softgpu
 
 struct CUstream_st {
@@ -48,6 +60,7 @@ struct CUevent_st {
     std::weak_ptr<softgpu::CaptureSession> capture;  ///< recorded last in this capture
     std::vector<CUgraphNode_st*> capture_nodes;
     bool captured = false;
+    std::shared_ptr<softgpu::SharedEvent> shared;  ///< interprocess events: state in shared memory
 };
 
 struct CUctx_st {

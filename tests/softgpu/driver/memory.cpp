@@ -32,10 +32,12 @@ const char* span_kind_name(SpanKind k) {
 
 // ---- backing ----
 
-BackingFile::BackingFile(const char* name) : fd_(memfd_create(name, MFD_CLOEXEC)) {
-    // Far larger than any device: offsets are never reused, so that every piece is contiguous.
-    if (fd_ < 0 || ftruncate(fd_, std::int64_t{1} << 60) != 0) die("cannot create the backing file of device memory");
+// By default far larger than any device: offsets are never reused, so that every piece is contiguous.
+BackingFile::BackingFile(const char* name, std::uint64_t bytes) : fd_(memfd_create(name, MFD_CLOEXEC)) {
+    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(bytes)) != 0) die("cannot create the backing file of device memory");
 }
+
+BackingFile::~BackingFile() { close(fd_); }
 
 std::uint64_t BackingFile::allocate(std::uint64_t bytes) {
     const std::uint64_t at = next_;
@@ -298,6 +300,14 @@ void Memory::put_back(std::uint64_t address, std::uint64_t bytes) {
 
 void Memory::free(Span& span) {
     const std::uint64_t begin = span.begin, bytes = span.bytes();
+    if (span.kind == SpanKind::ipc) {  // whole pages of another process's memory
+        const std::uint64_t first = begin / kPage * kPage, last = round_up(span.end, kPage);
+        const auto file = span.own_file;
+        remove(span);
+        unmap(first, last - first);
+        unreserve(first, last - first);
+        return;
+    }
     if (span.file == host_file_.get()) {
         const std::uint64_t rounded = round_up(bytes, 4096), offset = span.offset;
         remove(span);
@@ -331,8 +341,13 @@ std::shared_ptr<Physical> Memory::create(int device, std::uint64_t bytes, const 
     p->prop = prop;
     p->bytes = bytes;
     p->device = device;
-    p->file = device >= 0 ? &device_file(device) : host_file_.get();
-    p->offset = p->file->allocate(bytes);
+    if (prop.requestedHandleTypes) {  // a file of its own can be given away; its name tells the importer the device
+        p->own_file = std::make_shared<BackingFile>(("softgpu-vmm-" + std::to_string(device)).c_str(), bytes);
+        p->file = p->own_file.get();
+    } else {
+        p->file = device >= 0 ? &device_file(device) : host_file_.get();
+        p->offset = p->file->allocate(bytes);
+    }
     adopt(p);
     return p;
 }
@@ -345,11 +360,13 @@ std::shared_ptr<Physical> Memory::handle(CUmemGenericAllocationHandle id) {
 void Memory::drop_reference(const std::shared_ptr<Physical>& p) {
     if (p->references > 0) --p->references;
     if (p->references > 0 || p->mappings > 0) return;
-    p->file->release(p->offset, p->bytes);
-    if (p->device >= 0)
-        give_back(p->device, p->bytes);
-    else
-        give_back_host(p->bytes);
+    if (!p->own_file) p->file->release(p->offset, p->bytes);  // other processes may hold a file of its own
+    if (!p->imported) {
+        if (p->device >= 0)
+            give_back(p->device, p->bytes);
+        else
+            give_back_host(p->bytes);
+    }
     handles_.erase(p->id);
 }
 

@@ -23,7 +23,10 @@ constexpr int kMaxDevices = 8;
 /// how much may be in use is the owner's business.
 class BackingFile {
   public:
-    explicit BackingFile(const char* name);
+    explicit BackingFile(const char* name, std::uint64_t bytes = 1ull << 60);
+    explicit BackingFile(int fd) : fd_(fd) {}  ///< takes over an open file of another process
+    BackingFile(const BackingFile&) = delete;
+    ~BackingFile();
     std::uint64_t allocate(std::uint64_t bytes);
     void release(std::uint64_t offset, std::uint64_t bytes);
     int fd() const { return fd_; }
@@ -40,8 +43,9 @@ struct Physical {
     std::uint64_t offset = 0, bytes = 0;
     BackingFile* file = nullptr;
     int device = -1;  ///< -1: host memory
+    std::shared_ptr<BackingFile> own_file;  ///< of memory that can be exported, or was imported
+    bool imported = false;
     unsigned references = 1, mappings = 0;
-    int exported_fd = -1;
 };
 
 enum class SpanKind : std::uint8_t { device, global, pool, mapped, host, registered, managed, ipc };
@@ -67,6 +71,7 @@ struct Span {
     std::array<std::uint8_t, kMaxDevices> access{};
     unsigned flags = 0;  ///< host allocation or registration flags
     std::shared_ptr<Physical> physical;
+    std::shared_ptr<BackingFile> own_file;  ///< of memory imported by legacy IPC
     CUmemPoolHandle_st* pool = nullptr;
     std::uint64_t id = 0;    ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
     std::uint64_t born = 0;  ///< operation id at the time of mapping

@@ -446,6 +446,10 @@ CUresult submit(Call& call, const StreamRef& stream, Work work, OpRef* out) {
     if (const CUresult r = refuse_implicit(stream); r != CUDA_SUCCESS) return r;
     if (const CUresult r = validate(stream->context, work); r != CUDA_SUCCESS) return r;
     OpRef op = make_op(stream, work);
+    if (auto* w = std::get_if<RecordWork>(&work); w && w->event->shared) {
+        const std::uint64_t number = ++w->event->shared->state->recorded;
+        op->on_end = [shared = w->event->shared, number](Op&) { shared->state->reached.store(number); };
+    }
     enqueue(stream, op);
     note_work(op, work);
     if (auto* w = std::get_if<RecordWork>(&work)) {
