@@ -78,6 +78,8 @@ Bounds bound(const Graph& graph, const BoundOptions& options) {
     // Few slots first: their prices are a good start for more.
     bounds::ModelOptions shape;
     shape.limit_bytes = options.limit_bytes;
+    // Beyond this size a programme with a row for every op takes minutes.
+    if (graph.ops.size() > 4000) shape.most_slots = 600;
     const bounds::Model model = bounds::build_model(graph, shape);
     double in_bytes = 0, out_bytes = 0;
     auto prices = bounds::traffic_prices(model, std::max(1.0, left() / 2), in_bytes, out_bytes);

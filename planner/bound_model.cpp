@@ -1,6 +1,7 @@
 #include "planner/bound_model.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace swapadvisor::planner::bounds {
@@ -53,6 +54,34 @@ Link link_of(const Device& device) {
     const double share = static_cast<double>(device.duplex_bytes_per_s) / (in + out);
     if (share < 1) link.theta = std::max(0.0, 2 - 1 / share);
     return link;
+}
+
+// Versions with the same gaps become one with the bytes of all. Each is charged latency in proportion to its
+// bytes, at the rate of the largest: no more than its own. All then choose alike at any prices, so that
+// nothing else changes.
+void merge_alike(std::vector<Version>& versions) {
+    std::map<std::vector<int>, std::size_t> groups;
+    std::vector<Version> merged;
+    std::vector<double> largest;
+    for (Version& version : versions) {
+        std::vector<int> key = {version.clean ? -1 : version.born};
+        for (const Gap& gap : version.gaps) {
+            key.push_back(gap.first);
+            key.push_back(gap.last);
+        }
+        const auto [it, fresh] = groups.emplace(std::move(key), merged.size());
+        const double bytes = version.gaps[0].bytes;
+        if (fresh) {
+            largest.push_back(bytes);
+            merged.push_back(std::move(version));
+            continue;
+        }
+        largest[it->second] = std::max(largest[it->second], bytes);
+        for (Gap& gap : merged[it->second].gaps) gap.bytes += bytes;
+    }
+    for (std::size_t v = 0; v < merged.size(); ++v)
+        for (Gap& gap : merged[v].gaps) gap.copies = gap.bytes / largest[v];
+    versions = std::move(merged);
 }
 
 }  // namespace
@@ -156,6 +185,8 @@ Model build_model(const Graph& graph, const ModelOptions& options) {
             gap.last -= turn;
         }
     }
+
+    if (slots < n) merge_alike(model.versions);
 
     // Too many gaps: the small and short ones are treated as if they took no room.
     std::size_t gaps = 0;

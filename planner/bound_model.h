@@ -15,8 +15,9 @@ namespace swapadvisor::planner::bounds {
 /// r+1 on.
 struct Gap {
     double bytes = 0;
-    int first = 0;  ///< slot in which the earlier use ends; rows first+1 .. last lie inside the gap
-    int last = 0;   ///< slot in which the later use waits: the last one to copy in
+    double copies = 1;  ///< latencies that one copy of all these bytes costs (1, unless gaps were merged)
+    int first = 0;      ///< slot in which the earlier use ends; rows first+1 .. last lie inside the gap
+    int last = 0;       ///< slot in which the later use waits: the last one to copy in
 };
 
 /// What one write left in a tensor (or what a tensor that is never written holds), and the gaps in which it
@@ -51,8 +52,8 @@ struct Model {
 
 struct ModelOptions {
     std::int64_t limit_bytes = 0;
-    int most_slots = 4000;
-    int most_gaps = 20000;
+    int most_slots = 4000;  ///< judge memory at so many ops at most
+    int most_gaps = 20000;  ///< after merging
 };
 Model build_model(const Graph& graph, const ModelOptions& options);
 

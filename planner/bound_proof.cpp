@@ -67,13 +67,13 @@ class Evaluation {
 
   private:
     double rows(int from, int to) const { return rows_[to + 1] - rows_[from + 1]; }  // rows from+1 .. to
-    double in_cost(double bytes, int slot) const {
-        return bytes * model_.link.in_ns_per_byte * in_time_[slot] +
-               model_.link.latency_ns * in_latency_[slot];
+    double in_cost(const Gap& gap, int slot) const {
+        return gap.bytes * model_.link.in_ns_per_byte * in_time_[slot] +
+               gap.copies * model_.link.latency_ns * in_latency_[slot];
     }
-    double out_cost(double bytes, int slot) const {
-        return bytes * model_.link.out_ns_per_byte * out_time_[slot] +
-               model_.link.latency_ns * out_latency_[slot];
+    double out_cost(const Gap& gap, int slot) const {
+        return gap.bytes * model_.link.out_ns_per_byte * out_time_[slot] +
+               gap.copies * model_.link.latency_ns * out_latency_[slot];
     }
     // The cheapest way back for who is gone when slot r begins: its cost and its slot, for r from first + 1
     // to last + 1.
@@ -84,7 +84,7 @@ class Evaluation {
     void ways_back(const Gap& gap) {
         back_.assign(gap.last - gap.first + 2, {});
         for (int r = gap.last; r > gap.first; --r) {
-            const double cost = in_cost(gap.bytes, r) + gap.bytes * rows(r, gap.last);
+            const double cost = in_cost(gap, r) + gap.bytes * rows(r, gap.last);
             back_[r - gap.first] =
                 cost < back_[r - gap.first + 1].cost ? Back{cost, r} : back_[r - gap.first + 1];
         }
@@ -125,15 +125,15 @@ class Evaluation {
         for (std::size_t j = 0; j < count; ++j) {
             const Gap& gap = version.gaps[j];
             for (; slot < gap.first; ++slot) {  // saved while it stays
-                const double cost = kept + save_cost(version, gap.bytes, slot) + saved_after_[j];
+                const double cost = kept + save_cost(version, gap, slot) + saved_after_[j];
                 if (cost < best) found(cost, j, -1, -1);
             }
             ways_back(gap);
             for (; slot < gap.last; ++slot) {
                 const Back& back = back_[slot + 1 - gap.first];
                 const double leave = gap.bytes * rows(gap.first, slot) + back.cost;
-                const double cost = kept + save_cost(version, gap.bytes, slot) + saved_after_[j + 1] +
-                                    std::min(keep_[j], leave);
+                const double cost =
+                    kept + save_cost(version, gap, slot) + saved_after_[j + 1] + std::min(keep_[j], leave);
                 if (cost >= best) continue;
                 if (leave < keep_[j])
                     found(cost, j + 1, static_cast<int>(j), back.slot);
@@ -144,11 +144,11 @@ class Evaluation {
         }
         return best;
     }
-    double save_cost(const Version& version, double bytes, int slot) const {
-        double cost = out_cost(bytes, slot);
+    double save_cost(const Version& version, const Gap& gap, int slot) const {
+        double cost = out_cost(gap, slot);
         if (slot == version.born)
             cost += prices_.late[slot % model_.slots] *
-                    (bytes * model_.link.out_ns_per_byte + model_.link.latency_ns);
+                    (gap.bytes * model_.link.out_ns_per_byte + gap.copies * model_.link.latency_ns);
         return cost;
     }
 

@@ -158,7 +158,7 @@ class Timed {
     }
     double in_time(const Gap& gap) const { return gap.bytes * model_.link.in_ns_per_byte / ms; }
     double out_time(const Gap& gap) const { return gap.bytes * model_.link.out_ns_per_byte / ms; }
-    double latency() const { return model_.link.latency_ns / ms; }
+    double latency(const Gap& gap) const { return gap.copies * model_.link.latency_ns / ms; }
 
     void first_columns(Columns& columns, int index, int samples) {
         GapRows& g = gaps_[index];
@@ -185,21 +185,21 @@ class Timed {
     void out_entries(Columns& columns, const Version& version, const Gap& gap, int slot) const {
         const int k = slot % model_.slots;
         const double time = out_time(gap);
-        columns.entry(out_[k], time + latency());
-        if (slot == version.born) columns.entry(late_[k], time + latency());
+        columns.entry(out_[k], time + latency(gap));
+        if (slot == version.born) columns.entry(late_[k], time + latency(gap));
         if (!both_.empty()) {
             columns.entry(both_[k], (1 - model_.link.theta) * time);
-            columns.entry(mirror_[k], time + model_.link.theta * latency());
+            columns.entry(mirror_[k], time + model_.link.theta * latency(gap));
         }
     }
     double out_dual(const double* duals, const Version& version, const Gap& gap, int slot) const {
         const int k = slot % model_.slots;
         const double time = out_time(gap);
-        double sum = duals[out_[k]] * (time + latency());
-        if (slot == version.born) sum += duals[late_[k]] * (time + latency());
+        double sum = duals[out_[k]] * (time + latency(gap));
+        if (slot == version.born) sum += duals[late_[k]] * (time + latency(gap));
         if (!both_.empty())
             sum += duals[both_[k]] * (1 - model_.link.theta) * time +
-                   duals[mirror_[k]] * (time + model_.link.theta * latency());
+                   duals[mirror_[k]] * (time + model_.link.theta * latency(gap));
         return sum;
     }
     void add_leave(Columns& columns, int index, int slot) {
@@ -219,9 +219,9 @@ class Timed {
         const int k = slot % model_.slots;
         columns.begin(0, 0, 1);
         residency_.entries(columns, gap, slot, -1);
-        columns.entry(in_[k], in_time(gap) + latency());
+        columns.entry(in_[k], in_time(gap) + latency(gap));
         if (!both_.empty()) {
-            columns.entry(both_[k], in_time(gap) + model_.link.theta * latency());
+            columns.entry(both_[k], in_time(gap) + model_.link.theta * latency(gap));
             columns.entry(mirror_[k], (1 - model_.link.theta) * in_time(gap));
         }
         columns.entry(g.even, -1);
@@ -262,9 +262,9 @@ class Timed {
             [&](int slot) {
                 const int k = slot % model_.slots;
                 double r = residency_.dual(duals, gap, slot) + duals[g.even] - duals[g.once] -
-                           duals[in_[k]] * (in_time(gap) + latency());
+                           duals[in_[k]] * (in_time(gap) + latency(gap));
                 if (!both_.empty())
-                    r -= duals[both_[k]] * (in_time(gap) + model_.link.theta * latency()) +
+                    r -= duals[both_[k]] * (in_time(gap) + model_.link.theta * latency(gap)) +
                          duals[mirror_[k]] * (1 - model_.link.theta) * in_time(gap);
                 return r;
             },

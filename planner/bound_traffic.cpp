@@ -36,19 +36,19 @@ Prices traffic_prices(const Model& model, double seconds, double& in_bytes, doub
         columns.begin(0, 0, 1);
         residency.entries(columns, *e.gap, e.gap->first, 1);
         residency.entries(columns, *e.gap, e.gap->last, -1);
-        const double time = e.gap->bytes * link.in_ns_per_byte / ms, latency = link.latency_ns / ms;
+        const double time = e.gap->bytes * link.in_ns_per_byte / ms,
+                     latency = e.gap->copies * link.latency_ns / ms;
         columns.entry(in_row, -time - latency);
         columns.entry(both_row, -time - link.theta * latency);
         columns.entry(mirror_row, -(1 - link.theta) * time);
         columns.entry(e.save_row, -1);
     }
-    const int first_saved = columns.count();
     std::size_t next = 0;
     for (const Version& version : model.versions) {
         if (!version.clean) {
             columns.begin(0, 0, 1);
             const double time = version.gaps[0].bytes * link.out_ns_per_byte / ms,
-                         latency = link.latency_ns / ms;
+                         latency = version.gaps[0].copies * link.latency_ns / ms;
             columns.entry(out_row, -time - latency);
             columns.entry(mirror_row, -time - link.theta * latency);
             columns.entry(both_row, -(1 - link.theta) * time);
@@ -58,7 +58,6 @@ Prices traffic_prices(const Model& model, double seconds, double& in_bytes, doub
         }
         next += version.gaps.size();
     }
-    (void)first_saved;
     columns.add_to(lp);
     lp.setMaximumSeconds(seconds);
     lp.primal();

@@ -1,8 +1,10 @@
 #include "planner/bound.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "exhaustive.h"
+#include "planner/bound_model.h"
 #include "planner/checker.h"
 #include "planner/planner.h"
 #include "random_graph.h"
@@ -86,6 +88,58 @@ TEST_CASE("no bound exceeds the period of any valid plan in program order", "[bo
         CHECK(bounds.best_ns() <= result.period_ns);
     }
     CHECK(compared > 100);
+}
+
+TEST_CASE("judging memory at a few ops, with gaps merged, stays valid", "[bound]") {
+    Rng rng(14);
+    int compared = 0, useful = 0;
+    for (int i = 0; i < 400; ++i) {
+        Graph graph =
+            i % 2 == 0 ? random_training_graph(rng, static_cast<int>(pick(rng, 2, 6))) : random_graph(rng);
+        // Many tensors of few sizes, so that there is something to merge.
+        for (Tensor& tensor : graph.tensors) tensor.bytes = 500 * pick(rng, 1, 3);
+        const Plan plan = random_plan(rng, graph);
+        bool in_order = true;
+        for (std::size_t p = 0; p < plan.schedule.size(); ++p)
+            in_order &= plan.schedule[p] == static_cast<OpId>(p);
+        if (!in_order) continue;
+        const CheckResult result = check_plan(graph, plan);
+        REQUIRE(result.valid());
+        bounds::ModelOptions shape;
+        shape.limit_bytes = plan.limit_bytes;
+        shape.most_slots = static_cast<int>(pick(rng, 1, 6));
+        const bounds::Model model = bounds::build_model(graph, shape);
+        double in = 0, out = 0;
+        const bounds::Prices start = bounds::traffic_prices(model, 10, in, out);
+        long double best = 0;
+        bool finished = false;
+        bounds::timed_prices(model, start, 4, 10, best, finished);
+        INFO("graph " << i << "\n" << to_json(graph) << to_json(plan));
+        CHECK(static_cast<double>(best) <= static_cast<double>(result.period_ns) + 1e-3);
+        useful += static_cast<double>(best) > 1.001 * static_cast<double>(result.compute_ns);
+        ++compared;
+    }
+    CHECK(compared > 150);
+    CHECK(useful > 20);
+}
+
+TEST_CASE("any prices prove a valid bound", "[bound]") {
+    Rng rng(15);
+    for (int i = 0; i < 200; ++i) {
+        Graph graph = random_training_graph(rng, static_cast<int>(pick(rng, 2, 6)));
+        const Plan plan = random_plan(rng, graph);
+        if (!std::is_sorted(plan.schedule.begin(), plan.schedule.end())) continue;
+        bounds::ModelOptions shape;
+        shape.limit_bytes = plan.limit_bytes;
+        const bounds::Model model = bounds::build_model(graph, shape);
+        bounds::Prices prices(model.slots);
+        for (auto list :
+             {&prices.room, &prices.in, &prices.out, &prices.in_and_out, &prices.out_and_in, &prices.late})
+            for (double& price : *list) price = static_cast<double>(pick(rng, -20, 100)) / 100;
+        for (double& price : prices.room) price /= 50;
+        CHECK(static_cast<double>(bounds::proved_ns(model, prices)) <=
+              static_cast<double>(check_plan(graph, plan).period_ns) + 1e-3);
+    }
 }
 
 TEST_CASE("bounds of a case that is easy by hand", "[bound]") {
