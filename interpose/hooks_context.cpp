@@ -1,4 +1,6 @@
 // Ends of contexts, modules and streams: what the runtime holds in them has to go first.
+#include "interpose/left_to_driver.h"
+#include "interpose/log.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
@@ -36,6 +38,20 @@ CUresult end_context(Entry entry, CUcontext context, Call call) {
 }
 
 }  // namespace
+
+/// What one device's kernels reach of another's memory must be the driver's: from here on it is.
+CUresult hook_cuCtxEnablePeerAccess(Entry entry, Fn_cuCtxEnablePeerAccess real, CUcontext peer,
+                                    unsigned flags) {
+    const CUresult result = real(peer, flags);
+    if (result == CUDA_SUCCESS && runtime_for(entry)) {
+        peers_reach_in();
+        if (first_time(reinterpret_cast<std::uintptr_t>(&peers_reach_in))) {
+            say("devices reach into each other's memory (cuCtxEnablePeerAccess): new allocations are not "
+                "managed");
+        }
+    }
+    return result;
+}
 
 CUresult hook_cuStreamDestroy(Entry entry, Fn_cuStreamDestroy real, CUstream stream) {
     if (Runtime* runtime = stream ? runtime_for(entry) : nullptr) runtime->stream_destroyed(stream);

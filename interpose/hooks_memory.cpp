@@ -2,26 +2,16 @@
 #include <algorithm>
 #include <limits>
 
-#include "interpose/config.h"
+#include "interpose/left_to_driver.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
-
-namespace {
-
-/// True for sizes that the user wants left to the driver, such as memory that goes to other processes.
-bool is_plain(size_t bytes) {
-    const auto& plain = config().plain_bytes;
-    return !plain.empty() && std::find(plain.begin(), plain.end(), bytes) != plain.end();
-}
-
-}  // namespace
 
 CUresult hook_cuMemAlloc_v2(Entry entry, Fn_cuMemAlloc_v2 real, CUdeviceptr* out, size_t bytes) {
     return answer_or_forward(
         entry,
         [&](Runtime& runtime) -> std::optional<CUresult> {
-            if (is_plain(bytes)) return std::nullopt;
+            if (allocation_stays(bytes)) return std::nullopt;
             return runtime.mem_alloc(out, bytes);
         },
         [&] { return real(out, bytes); });
@@ -31,26 +21,16 @@ CUresult hook_cuMemAllocPitch_v2(Entry entry, Fn_cuMemAllocPitch_v2 real, CUdevi
                                  size_t width, size_t height, unsigned element_bytes) {
     return answer_or_forward(
         entry,
-        [&](Runtime& runtime) { return runtime.mem_alloc_pitch(out, pitch, width, height, element_bytes); },
+        [&](Runtime& runtime) -> std::optional<CUresult> {
+            if (allocation_stays(width * height)) return std::nullopt;
+            return runtime.mem_alloc_pitch(out, pitch, width, height, element_bytes);
+        },
         [&] { return real(out, pitch, width, height, element_bytes); });
 }
 
 CUresult hook_cuMemFree_v2(Entry entry, Fn_cuMemFree_v2 real, CUdeviceptr address) {
     return answer_or_forward(
         entry, [&](Runtime& runtime) { return runtime.mem_free(address); }, [&] { return real(address); });
-}
-
-CUresult hook_cuMemAllocAsync(Entry entry, Fn_cuMemAllocAsync real, CUdeviceptr* out, size_t bytes,
-                              CUstream stream) {
-    return answer_or_forward(
-        entry, [&](Runtime& runtime) { return runtime.mem_alloc_async(out, bytes, stream, entry.stream); },
-        [&] { return real(out, bytes, stream); });
-}
-
-CUresult hook_cuMemFreeAsync(Entry entry, Fn_cuMemFreeAsync real, CUdeviceptr address, CUstream stream) {
-    return answer_or_forward(
-        entry, [&](Runtime& runtime) { return runtime.mem_free_async(address, stream, entry.stream); },
-        [&] { return real(address, stream); });
 }
 
 CUresult hook_cuMemGetInfo_v2(Entry entry, Fn_cuMemGetInfo_v2 real, size_t* free_bytes, size_t* total_bytes) {

@@ -1,61 +1,39 @@
-// Stream-ordered allocation from pools of the program's own. A pool whose memory may leave the process, or
-// lies on another device or the host, stays the driver's; the others are served like the default pool.
-#include <algorithm>
-#include <mutex>
-#include <vector>
-
-#include "interpose/log.h"
+// Stream-ordered allocation, from the device's pool and from pools of the program's own. A pool whose memory
+// may leave the process, or lies on another device or the host, stays the driver's.
+#include "interpose/left_to_driver.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
 
-namespace {
-
-std::mutex& mutex() {
-    static std::mutex& instance = *new std::mutex;
-    return instance;
-}
-
-/// Pools that stay the driver's.
-std::vector<CUmemoryPool>& left_alone() {
-    static std::vector<CUmemoryPool>& instance = *new std::vector<CUmemoryPool>;
-    return instance;
-}
-
-bool is_left_alone(CUmemoryPool pool) {
-    const std::lock_guard lock(mutex());
-    const auto& pools = left_alone();
-    return std::find(pools.begin(), pools.end(), pool) != pools.end();
-}
-
-bool may_be_served(const CUmemPoolProps& props) {
-    if (props.handleTypes != CU_MEM_HANDLE_TYPE_NONE || props.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return false;
-    using GetDevice = CUresult(CUDAAPI*)(CUdevice*);
-    CUdevice current = -1;
-    const auto get_device = reinterpret_cast<GetDevice>(real_symbol(managed_copy(), "cuCtxGetDevice"));
-    return get_device && get_device(&current) == CUDA_SUCCESS && current == props.location.id;
-}
-
-}  // namespace
-
 CUresult hook_cuMemPoolCreate(Entry entry, Fn_cuMemPoolCreate real, CUmemoryPool* pool,
                               const CUmemPoolProps* props) {
     const CUresult result = real(pool, props);
-    if (result == CUDA_SUCCESS && runtime_for(entry) && !may_be_served(*props)) {
-        const std::lock_guard lock(mutex());
-        left_alone().push_back(*pool);
-    }
+    if (result == CUDA_SUCCESS && runtime_for(entry) && !pool_can_be_served(*props)) leave_pool(*pool);
     return result;
 }
 
 CUresult hook_cuMemPoolDestroy(Entry, Fn_cuMemPoolDestroy real, CUmemoryPool pool) {
     const CUresult result = real(pool);
-    if (result == CUDA_SUCCESS) {
-        const std::lock_guard lock(mutex());
-        std::erase(left_alone(), pool);
-    }
+    if (result == CUDA_SUCCESS) forget_pool(pool);
     return result;
+}
+
+CUresult hook_cuMemPoolSetAccess(Entry entry, Fn_cuMemPoolSetAccess real, CUmemoryPool pool,
+                                 const CUmemAccessDesc* access, size_t count) {
+    const CUresult result = real(pool, access, count);
+    if (result == CUDA_SUCCESS && runtime_for(entry)) leave_pool(pool);  // other devices reach into it
+    return result;
+}
+
+CUresult hook_cuMemAllocAsync(Entry entry, Fn_cuMemAllocAsync real, CUdeviceptr* out, size_t bytes,
+                              CUstream stream) {
+    return answer_or_forward(
+        entry,
+        [&](Runtime& runtime) -> std::optional<CUresult> {
+            if (current_pool_stays()) return std::nullopt;
+            return runtime.mem_alloc_async(out, bytes, stream, entry.stream);
+        },
+        [&] { return real(out, bytes, stream); });
 }
 
 CUresult hook_cuMemAllocFromPoolAsync(Entry entry, Fn_cuMemAllocFromPoolAsync real, CUdeviceptr* out,
@@ -63,10 +41,16 @@ CUresult hook_cuMemAllocFromPoolAsync(Entry entry, Fn_cuMemAllocFromPoolAsync re
     return answer_or_forward(
         entry,
         [&](Runtime& runtime) -> std::optional<CUresult> {
-            if (!pool || is_left_alone(pool)) return std::nullopt;
+            if (!pool || pool_stays(pool)) return std::nullopt;
             return runtime.mem_alloc_async(out, bytes, stream, entry.stream);
         },
         [&] { return real(out, bytes, pool, stream); });
+}
+
+CUresult hook_cuMemFreeAsync(Entry entry, Fn_cuMemFreeAsync real, CUdeviceptr address, CUstream stream) {
+    return answer_or_forward(
+        entry, [&](Runtime& runtime) { return runtime.mem_free_async(address, stream, entry.stream); },
+        [&] { return real(address, stream); });
 }
 
 CUresult hook_cuMemPoolExportPointer(Entry entry, Fn_cuMemPoolExportPointer real,

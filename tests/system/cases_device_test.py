@@ -22,7 +22,7 @@ def case(name, shim=True, options=(), **env):
 
 
 def same(name, **more):
-    plain, shimmed = case(name, shim=False, **more), case(name, **more)
+    plain, shimmed = case(name, shim=False, options=more.get("options", ())), case(name, **more)
     assert plain.returncode >= 0 and plain.stdout, (plain.returncode, plain.stdout, plain.stderr)
     equal((shimmed.returncode, shimmed.stdout), (plain.returncode, plain.stdout), shimmed.stderr)
     return shimmed.stdout
@@ -114,6 +114,13 @@ def _():
     with open(report) as file:
         text = file.read()
     assert "peak" in text and "limit" in text, text
+
+
+@suite.test("two devices: copies between them, and one reaching into the other's memory")
+def _():
+    for limit in ("32MiB", "20MiB"):
+        out = same("peers", options=["--devices", "2"], SWAPADVISOR_MEMORY=limit)
+        assert "copied 10" in out and "kept 11" in out and "reached in 77" in out, out
 
 
 @suite.test("process exit at any moment, with threads at work")

@@ -313,6 +313,42 @@ void twins_differ() {
     }
 }
 
+/// Two devices: copies between them, and one reaching into the other's memory.
+void peers() {
+    CUcontext contexts[2] = {};
+    CUdeviceptr memory[2] = {};
+    SHOW(cuInit, 0);
+    for (int i = 0; i < 2; ++i) {
+        SHOW(cuDevicePrimaryCtxRetain, &contexts[i], i);
+        SHOW(cuCtxSetCurrent, contexts[i]);
+        SHOW(cuMemAlloc, &memory[i], kBig);
+        SHOW(cuMemsetD8, memory[i], static_cast<unsigned char>(10 + i), kBig);
+    }
+    SHOW(cuMemcpyPeer, memory[1], contexts[1], memory[0], contexts[0], kBig / 2);
+    show("copied", byte_at(memory[1]));
+    show("kept", byte_at(memory[1] + kBig - 1));
+    SHOW(cuMemcpyPeerAsync, memory[0], contexts[0], memory[1] + kBig / 2, contexts[1], kBig / 2, nullptr);
+    SHOW(cuCtxSynchronize);
+    SHOW(cuCtxSetCurrent, contexts[0]);
+    show("copied back", byte_at(memory[0]));
+    SHOW(cuMemsetD8, memory[0], 99, kBig);
+    show("between, by address alone", CU(cuMemcpyDtoD)(memory[1], memory[0], 1000));
+    SHOW(cuCtxSetCurrent, contexts[1]);
+    show("copied", byte_at(memory[1] + 999));
+    SHOW(cuCtxSetCurrent, contexts[0]);
+    SHOW(cuCtxEnablePeerAccess, contexts[1], 0);
+    SHOW(cuCtxEnablePeerAccess, contexts[1], 0);
+    CUdeviceptr other = 0;
+    SHOW(cuCtxSetCurrent, contexts[1]);
+    SHOW(cuMemAlloc, &other, kBig);
+    SHOW(cuCtxSetCurrent, contexts[0]);
+    SHOW(cuMemsetD8, other, 77, kBig);
+    SHOW(cuCtxSynchronize);
+    show("reached in", byte_at(other + 5));
+    SHOW(cuMemFree, other);
+    for (int i = 0; i < 2; ++i) SHOW(cuMemFree, memory[i]);
+}
+
 /// Exits in the middle of everything, nothing freed.
 void sudden_exit() {
     CUcontext context = use_device();
@@ -351,6 +387,7 @@ const std::map<std::string, void (*)()> kCases = {
     {"fork-child", fork_child},
     {"async-order", async_order},
     {"twins-differ", twins_differ},
+    {"peers", peers},
     {"sudden-exit", sudden_exit},
 };
 
