@@ -313,10 +313,15 @@ std::optional<CUresult> Runtime::mem_get_address_range(CUdeviceptr* base, std::s
 
 std::optional<CUresult> Runtime::pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
     RuntimeState& state = RuntimeState::of(this);
-    if (data == nullptr || state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
+    if (data == nullptr || !state.maybe_managed(address)) return std::nullopt;
     std::lock_guard lock(state.mutex);
     Buffer* buffer = state.find(address);
-    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes) return std::nullopt;
+    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes || buffer->freed) {
+        // What is still mapped behind freed memory is none of the program's business.
+        for (const auto& m : state.contexts)
+            if (m->residency && m->residency->addresses().contains(address)) return CUDA_ERROR_INVALID_VALUE;
+        return std::nullopt;
+    }
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT: *static_cast<CUcontext*>(data) = buffer->owner->context(); return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;

@@ -40,6 +40,12 @@ class AddressSpace {
     /// The driver's context is gone: forget everything without calling it.
     void abandon() { abandoned_ = true; }
 
+    /// True for any address of the regions, in use or not.
+    bool contains(CUdeviceptr address) const {
+        for (const Region& region : regions_)
+            if (address - region.base < region.pages * page_bytes_) return true;
+        return false;
+    }
     OwnerId find(CUdeviceptr address) const {
         for (const Region& region : regions_) {
             const std::uint64_t offset = address - region.base;
