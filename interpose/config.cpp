@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "interpose/log.h"
+#include "interpose/outputs.h"
 
 namespace swapadvisor {
 
@@ -192,6 +193,12 @@ const Config& config() {
         std::vector<std::string> problems;
         auto* parsed = new Config(
             parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems));
+        // Set by the launcher, whose program may be several processes.
+        if (const char* start = std::getenv("SWAPADVISOR_START")) {
+            for (std::string* path : {&parsed->trace_path, &parsed->report_path}) {
+                if (!path->empty() && *path != "-") *path = own_output_path(*path, std::atoll(start));
+            }
+        }
         for (const std::string& problem : problems) {
             // Not say(): it must not come back here.
             std::fprintf(stderr, "swapadvisor: %s; ignored\n", problem.c_str());

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -108,6 +109,11 @@ int parse(CLI::App& app, Launch& launch, int argc, char** argv) {
 int apply_settings(Launch& launch) {
     for (const Setting& setting : launch.settings) {
         if (!setting.value.empty()) setenv(setting.variable.c_str(), setting.value.c_str(), 1);
+    }
+    if (std::getenv("SWAPADVISOR_TRACE") || std::getenv("SWAPADVISOR_REPORT")) {
+        // By this the processes of the program tell which of them has written there already.
+        const auto now = std::chrono::system_clock::now().time_since_epoch();
+        setenv("SWAPADVISOR_START", std::to_string(std::chrono::nanoseconds(now).count()).c_str(), 1);
     }
     if (launch.quiet) setenv("SWAPADVISOR_QUIET", "1", 1);
     if (launch.strict) setenv("SWAPADVISOR_STRICT", "1", 1);

@@ -126,9 +126,26 @@ def _():
     done = launch("run", "-q", "--strict", "--memory", "64M", "--host-memory", "1G", "-o", "out.txt", "--planner", "fast",
                   "--seconds", "3", "--", "env")
     env = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert abs(int(env.pop("SWAPADVISOR_START")) * 1e-9 - time.time()) < 600
     equal({k: v for k, v in env.items() if k.startswith("SWAPADVISOR")},
           {"SWAPADVISOR_QUIET": "1", "SWAPADVISOR_STRICT": "1", "SWAPADVISOR_MEMORY": "64M", "SWAPADVISOR_HOST_MEMORY": "1G",
            "SWAPADVISOR_REPORT": "out.txt", "SWAPADVISOR_PLANNER": "fast", "SWAPADVISOR_SECONDS": "3"})
+
+
+@suite.test("several processes of one run write several reports, a second run overwrites")
+def _():
+    report = os.path.join(suite.scratch, "several.txt")
+    probe = suite.path("tests/interpose/call_bench")
+    script = f"{probe} working 1 && {probe} working 1 && {probe} working 1"
+    for _ in range(2):
+        done = launch("run", "-q", "-o", report, "--planner", "none", "--", "sh", "-c", script,
+                      env={"CALL_BENCH_ITERATIONS": "4"})
+        equal(done.returncode, 0, done.stderr)
+    names = [n for n in os.listdir(suite.scratch) if re.fullmatch(r"several\.txt(\.\d+)?", n)]
+    # The first process of each run has the name itself; the other two of each run have their own.
+    equal(len(names), 1 + 2 * 2, names)
+    with open(report) as file:
+        assert "limit" in file.read()
 
 
 @suite.test("no driver: nothing is said of a program that wants none, one line of one that does")
