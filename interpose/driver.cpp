@@ -41,7 +41,7 @@ std::uintptr_t base_of(const void* address) {
 /// Any object can define one name of ours; only a driver has these in the same object.
 bool is_driver(void* handle, std::uintptr_t base) {
     for (const char* name : {"cuInit", "cuDriverGetVersion", "cuMemAlloc_v2"}) {
-        if (base_of(swapadvisor_real_dlsym(handle, name)) != base) return false;
+        if (base_of(real_dlsym(handle, name)) != base) return false;
     }
     return true;
 }
@@ -75,7 +75,7 @@ bool find_default(bool load) {
         dlerror();  // not the program's error
         return false;
     }
-    const std::uintptr_t base = base_of(swapadvisor_real_dlsym(handle, "cuInit"));
+    const std::uintptr_t base = base_of(real_dlsym(handle, "cuInit"));
     if (base == 0) {
         dlerror();
         dlclose(handle);
@@ -97,7 +97,7 @@ void* real_symbol(void* copy, const char* symbol) {
     if (index == 0 && !find_default(true)) return nullptr;
     void* handle = g_copies[index].handle.load(std::memory_order_acquire);
     if (!handle) return nullptr;
-    void* address = swapadvisor_real_dlsym(handle, symbol);
+    void* address = real_dlsym(handle, symbol);
     if (!address) dlerror();
     return address;
 }

@@ -134,7 +134,7 @@ extern "C" void* swapadvisor_route(void* handle, const char* name, const char* v
         return nullptr;
     }
     const auto look_up = [&](void* where) {
-        return version ? swapadvisor_real_dlvsym(where, name, version) : swapadvisor_real_dlsym(where, name);
+        return version ? real_dlvsym(where, name, version) : real_dlsym(where, name);
     };
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) {
         // Our exported hook is found like the driver's own symbol would be, but must not be found where that

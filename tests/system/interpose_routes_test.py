@@ -197,6 +197,12 @@ def _():
     equal(after.stdout, plain.stdout)
 
 
+@suite.test("threads that meet at the first look-up")
+def _():
+    for _ in range(20):
+        equal(probe("threads", "libcuda.so.1").stdout, "failed 0\n")
+
+
 @suite.test("an object that is no driver keeps its own functions")
 def _():
     same_but_owner("dlsym", suite.path("tests/interpose/not_a_driver.so"), "cuMemAlloc_v2", "cuMemAlloc_v2x",

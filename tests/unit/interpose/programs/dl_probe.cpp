@@ -2,11 +2,13 @@
 // the test compares runs with and without it. The driver is the fake one, which counts calls.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -182,6 +184,29 @@ int by_copies(const char* first_path, const char* second_path) {
     return 0;
 }
 
+/// Sixteen threads meet at the first look-up, each by one of two routes.
+int by_threads(const char* path) {
+    void* handle = open_driver(path);
+    const Fake fake(handle);
+    std::atomic<int> ready{0}, failed{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 16; ++i) {
+        threads.emplace_back([&, i] {
+            for (++ready; ready < 16;) continue;
+            void* found = dlsym(handle, i % 2 ? "cuMemsetD8_v2" : "cuGetProcAddress_v2");
+            if (i % 2 == 0) {
+                const auto ask = reinterpret_cast<LookUp2>(found);
+                found = nullptr;
+                ask("cuMemsetD8", &found, 13000, 0, nullptr);
+            }
+            if (!found || call_with_nulls(found) != 0) ++failed;
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::printf("failed %d\n", failed.load());
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -194,6 +219,7 @@ int main(int argc, char** argv) {
     if (words[0] == "local") return by_scope(path, false, names);
     if (words[0] == "look-up") return by_look_up(path);
     if (words[0] == "bad-look-up") return by_bad_look_up(path);
+    if (words[0] == "threads") return by_threads(path);
     if (words[0] == "copies") return by_copies(path, names.empty() ? nullptr : names[0].c_str());
     return 2;
 }
