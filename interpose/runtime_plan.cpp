@@ -63,21 +63,22 @@ void PlanDirector::after_op(Mark mark) {
     if (switch_.after_op(mark)) time_boundary(state_.timeline->stream(mark.queue));
 }
 
-// Device time from boundary to boundary, from one event each.
+// Device time from boundary to boundary, from one event each; only of iterations with nothing else in between.
 void PlanDirector::time_boundary(CUstream stream) {
     const DriverApi& api = state_.api;
-    while (boundaries_.size() >= 2 && api.cuEventQuery_(boundaries_[1].first) == CUDA_SUCCESS) {
+    while (boundaries_.size() >= 2 && api.cuEventQuery_(boundaries_[1].event) == CUDA_SUCCESS) {
+        const Boundary &first = boundaries_[0], &second = boundaries_[1];
         float milliseconds = 0;
-        if (boundaries_[0].second == boundaries_[1].second && boundaries_[1].second == planned() &&
-            api.cuEventElapsedTime_(&milliseconds, boundaries_[0].first, boundaries_[1].first) == CUDA_SUCCESS)
+        if (second.seq - first.seq == counts().ops_per_iteration && first.planned == second.planned && second.planned == planned() &&
+            api.cuEventElapsedTime_(&milliseconds, first.event, second.event) == CUDA_SUCCESS)
             measured_ns_ = static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5);
-        api.cuEventDestroy_(boundaries_.front().first);
+        api.cuEventDestroy_(first.event);
         boundaries_.pop_front();
     }
     if (boundaries_.size() >= 64) return;
     CUevent event = nullptr;
     if (api.cuEventCreate_(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return;
-    if (api.cuEventRecord_(event, stream) == CUDA_SUCCESS) boundaries_.emplace_back(event, planned());
+    if (api.cuEventRecord_(event, stream) == CUDA_SUCCESS) boundaries_.push_back({event, next_seq_, planned()});
     else api.cuEventDestroy_(event);
 }
 

@@ -73,7 +73,12 @@ class PlanDirector {
     std::uint64_t plan_at_seq_ = ~0ull;            ///< when its timings will have come in
     std::vector<std::uint64_t> requested_;         ///< signatures
     std::int64_t infinite_ns_ = -1, measured_ns_ = -1;
-    std::deque<std::pair<CUevent, bool>> boundaries_;   ///< with: planned
+    struct Boundary {
+        CUevent event;
+        std::uint64_t seq;
+        bool planned;
+    };
+    std::deque<Boundary> boundaries_;
 
     std::mutex mutex_;                             ///< guards what follows
     std::condition_variable wake_;

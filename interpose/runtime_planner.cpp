@@ -86,6 +86,30 @@ planner::Plan parse(const std::string& text, const std::vector<std::int32_t>& id
     return plan;
 }
 
+void extend_lives(Iteration& part, std::int64_t limit_bytes) {
+    constexpr std::int32_t kLate = 16;  // ops
+    std::vector<std::int32_t> last(part.tensors.size(), -1);
+    for (std::size_t op = 0; op < part.ops.size(); ++op)
+        for (const OpRecord::Use& use : part.ops[op].uses) last[static_cast<std::size_t>(use.tensor)] = static_cast<std::int32_t>(op);
+    std::vector<std::int64_t> held(part.ops.size(), 0);
+    for (std::size_t op = 0; op < part.ops.size(); ++op)
+        for (const OpRecord::Use& use : part.ops[op].uses) held[op] += part.tensors[static_cast<std::size_t>(use.tensor)].bytes;
+    std::int32_t op = 0;
+    for (const IterationEvent& event : part.events) {
+        if (event.kind == EventKind::op) ++op;
+        if (event.kind != EventKind::release) continue;
+        const auto t = static_cast<std::size_t>(event.index);
+        const TensorRecord& tensor = part.tensors[t];
+        if (tensor.persistent || tensor.death_event < tensor.birth_event || last[t] < 0) continue;
+        const std::int32_t until = op - 1;  // the op before the release
+        if (until <= last[t] || until > last[t] + kLate) continue;
+        const auto at = static_cast<std::size_t>(until);
+        if (held[at] + tensor.bytes > limit_bytes / 2) continue;
+        held[at] += tensor.bytes;
+        part.ops[at].uses.push_back({event.index, Access::read});
+    }
+}
+
 struct Offer {
     const std::function<void(const planner::Plan&)>* offer = nullptr;
     const std::vector<std::int32_t>* ids = nullptr;
@@ -102,7 +126,7 @@ void offer_text(void* user, const char* text) {
 
 }  // namespace
 
-Iteration planned_part(const Iteration& iteration, std::vector<std::int32_t>& ids) {
+Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std::vector<std::int32_t>& ids) {
     Iteration part = iteration;
     std::vector<std::int32_t> fresh(iteration.tensors.size(), -1);
     std::vector<bool> used(iteration.tensors.size(), false);
@@ -126,12 +150,13 @@ Iteration planned_part(const Iteration& iteration, std::vector<std::int32_t>& id
     });
     for (IterationEvent& event : part.events)
         if (event.kind != EventKind::op) event.index = fresh[static_cast<std::size_t>(event.index)];
+    extend_lives(part, limit_bytes);
     return part;
 }
 
 void run_planner(PlanRequest& request, const std::function<void(const planner::Plan&)>& offer) try {
     std::vector<std::int32_t> ids;
-    const Iteration part = planned_part(*request.iteration, ids);
+    const Iteration part = planned_part(*request.iteration, request.limit_bytes, ids);
     std::string error;
     static PlanFunction plan_function = nullptr;
     if (plan_function == nullptr) plan_function = open_planner(error);

@@ -30,7 +30,9 @@ struct PlanRequest {
 void run_planner(PlanRequest& request, const std::function<void(const planner::Plan&)>& offer);
 
 /// The iteration without what plans do not move (arena and unmovable buffers). `ids`: tensor of the result -> tensor.
-Iteration planned_part(const Iteration& iteration, std::vector<std::int32_t>& ids);
+/// A tensor that the program frees a little after its last use counts as used until then: its place is not to be had
+/// before, and the alternative, copying it out, would not be in the plan's figures.
+Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std::vector<std::int32_t>& ids);
 
 /// Copy rates, once per context. False if they had to be guessed.
 bool measure_device(Residency& residency, DeviceModel& model);

@@ -11,3 +11,9 @@ $(BUILD)/tests/replayer_tests: $(call obj,$(wildcard tests/unit/replayer/*.cpp))
 	$(CXX) $(LDFLAGS) -o $@ $^ $(RECORDER_LIBS) $(PLANNER_LIBS) -ldl -lpthread
 
 TEST_SUITES += $(BUILD)/tests/replayer_tests
+
+# Programs for tests/system/replay_*_test.py; they know nothing of the replayer.
+$(BUILD)/tests/replay_probe: tests/system/replay_probe.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O2 -cudart shared $(NVCC_ARCH) $< -o $@ -ldl -lpthread
+TEST_DEPS += $(BUILD)/tests/replay_probe

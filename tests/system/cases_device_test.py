@@ -116,6 +116,21 @@ def _():
     assert "peak" in text and "limit" in text, text
 
 
+@suite.test("two contexts on one device")
+def _():
+    for options, limit in (((), "20MiB"), (("--memory", "96MiB"), "")):
+        out = case("two-contexts", options=options, SWAPADVISOR_MEMORY=limit)
+        bytes_read = [int(line.split()[1]) for line in out.stdout.splitlines() if line.startswith("byte")]
+        equal(bytes_read, 2 * list(range(1, 13)), f"{options} {limit}\n{out.stdout}{out.stderr}")
+
+
+@suite.test("several threads at once")
+def _():
+    for limit in ("64MiB", "36MiB"):
+        done = case("many-threads", SWAPADVISOR_MEMORY=limit)
+        equal(done.stdout.splitlines()[3:], ["wrong 0"] * 6, f"{limit}\n{done.stderr}")
+
+
 @suite.test("two devices: copies between them, and one reaching into the other's memory")
 def _():
     for limit in ("32MiB", "20MiB"):
