@@ -313,6 +313,58 @@ void twins_differ() {
     }
 }
 
+/// Two contexts on one device, each with more than its share.
+void two_contexts() {
+    SHOW(cuInit, 0);
+    CUcontext contexts[2] = {};
+    std::vector<CUdeviceptr> buffers(12);
+    for (auto& context : contexts) SHOW(cuCtxCreate, &context, nullptr, 0, 0);
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        CU(cuCtxSetCurrent)(contexts[i % 2]);
+        SHOW(cuMemAlloc, &buffers[i], kBig);
+        SHOW(cuMemsetD8, buffers[i], static_cast<unsigned char>(i + 1), kBig);
+    }
+    for (int round = 0; round < 2; ++round) {
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            CU(cuCtxSetCurrent)(contexts[i % 2]);
+            show("byte", byte_at(buffers[i] + 777));
+        }
+    }
+    for (auto& context : contexts) SHOW(cuCtxDestroy, context);
+}
+
+/// Several threads of one context launch, allocate and free at once.
+void many_threads() {
+    CUcontext context = use_device();
+    std::vector<std::thread> threads;
+    std::vector<unsigned long long> wrong(6);
+    for (unsigned t = 0; t < 6; ++t) {
+        threads.emplace_back([&, t] {
+            CU(cuCtxSetCurrent)(context);
+            CUstream stream = nullptr;
+            CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING);
+            CUdeviceptr kept = 0;
+            CU(cuMemAlloc)(&kept, kBig);
+            std::vector<unsigned char> host(kBig);
+            for (unsigned i = 0; i < 12; ++i) {
+                CUdeviceptr p = 0;
+                if (CU(cuMemAlloc)(&p, kBig) != CUDA_SUCCESS) ++wrong[t];
+                CU(cuMemsetD8Async)(kept, static_cast<unsigned char>(t * 16 + i), kBig, stream);
+                CU(cuMemcpyDtoDAsync)(p, kept, kBig, stream);
+                CU(cuMemcpyDtoHAsync)(host.data(), p, kBig, stream);
+                CU(cuStreamSynchronize)(stream);
+                for (std::size_t at = 0; at < kBig; at += 4097)
+                    wrong[t] += host[at] != static_cast<unsigned char>(t * 16 + i);
+                CU(cuMemFree)(p);
+            }
+            CU(cuMemFree)(kept);
+            CU(cuStreamDestroy)(stream);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const unsigned long long count : wrong) show("wrong", count);
+}
+
 /// Two devices: copies between them, and one reaching into the other's memory.
 void peers() {
     CUcontext contexts[2] = {};
@@ -387,6 +439,8 @@ const std::map<std::string, void (*)()> kCases = {
     {"fork-child", fork_child},
     {"async-order", async_order},
     {"twins-differ", twins_differ},
+    {"two-contexts", two_contexts},
+    {"many-threads", many_threads},
     {"peers", peers},
     {"sudden-exit", sudden_exit},
 };
