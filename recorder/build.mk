@@ -20,3 +20,11 @@ $(BUILD)/tests/recorder_tests: $(call obj,$(wildcard tests/unit/recorder/*.cpp))
 	$(CXX) $(LDFLAGS) -o $@ $^ $(RECORDER_LIBS) -ldl -lpthread
 
 TEST_SUITES += $(BUILD)/tests/recorder_tests
+
+# Coverage-guided fuzzing needs clang; not part of `make all`.
+CLANGXX ?= clang++
+FUZZ_SRCS := $(filter-out recorder/site_lines.cpp recorder/event_timer.cpp,$(RECORDER_SRCS))
+$(BUILD)/fuzz/trace_fuzz: tests/fuzz/trace_fuzz.cpp $(FUZZ_SRCS) $(BUILD)/generated/recorder/page.h
+	@mkdir -p $(@D)
+	$(CLANGXX) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I. -I$(BUILD) \
+		-isystem $(CUDA_HOME)/include -o $@ tests/fuzz/trace_fuzz.cpp $(FUZZ_SRCS) -lzstd -ldl -lpthread

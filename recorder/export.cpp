@@ -58,7 +58,12 @@ std::string tensor_display_name(const Iteration& iteration, std::size_t index, c
         std::string name = names.buffer_name(t.observed);
         if (!name.empty()) return name;
     }
-    return (t.persistent ? "state" : "tensor") + std::to_string(index);
+    const std::string range = range_display_name(t.range, names);
+    return (range.empty() ? "" : range + " ") + (t.persistent ? "state" : "tensor") + std::to_string(index);
+}
+
+std::string range_display_name(std::uint64_t range, const GraphNames& names) {
+    return range != 0 && names.range_name ? names.range_name(range) : "";
 }
 
 std::string op_display_name(const OpRecord& op, const GraphNames& names) {
@@ -113,6 +118,8 @@ std::string graph_json(const Iteration& iteration, const DeviceModel& device, co
             .object()
             .field("id", static_cast<std::int64_t>(i))
             .field("name", op_display_name(op, names));
+        if (const std::string range = range_display_name(op.range, names); !range.empty())
+            json.field("range", range);
         json.field("duration_ns", op_duration_or_estimate(iteration, op, device));
         json.key("reads").array();
         for (const OpRecord::Use& use : op.uses) {

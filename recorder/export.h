@@ -16,6 +16,7 @@ struct GraphNames {
     std::function<std::string(std::uint64_t function)> function_name;  ///< may be empty
     std::function<std::string(std::uint64_t site)> site_name;          ///< may be empty
     std::function<std::string(BufferId)> buffer_name;                  ///< may be empty
+    std::function<std::string(std::uint64_t range)> range_name;        ///< may be empty
 };
 
 /// The graph ("swapadvisor-graph" version 1) of one iteration, as JSON text. Tensor and op ids are the
@@ -25,6 +26,8 @@ std::string graph_json(const Iteration& iteration, const DeviceModel& device, co
 
 // The pieces of it, for reports that must say the same.
 const char* op_kind_name(OpKind kind);
+/// "" if the program named none.
+std::string range_display_name(std::uint64_t range, const GraphNames& names);
 std::string op_display_name(const OpRecord& op, const GraphNames& names);
 std::string tensor_display_name(const Iteration& iteration, std::size_t index, const GraphNames& names);
 std::int64_t op_duration_or_estimate(const Iteration& iteration, const OpRecord& op,

@@ -48,6 +48,9 @@ inline void feed(IterationFinder& finder, const std::uint64_t* words, std::size_
         case RecordType::mark:
             finder.mark();
             break;
+        case RecordType::range:
+            finder.set_range(words[1]);
+            break;
         case RecordType::text:
             if (static_cast<TextKind>(record_flag(words[0])) == TextKind::escape) finder.escaped(words[1]);
             break;

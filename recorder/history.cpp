@@ -50,6 +50,7 @@ void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_
     buffer.id = id;
     buffer.bytes = bytes;
     buffer.site = site;
+    buffer.range = range_;
     buffer.birth_event = events.end();
     buffer.birth_op = ops.end();
     buffer.small = small;
@@ -109,6 +110,7 @@ std::uint64_t History::op(const OpView& op) {
     record.small_live = small_live_;
     record.token = mix(record.key, static_cast<std::uint64_t>(live_bytes_));
     record.function = op.function;
+    record.range = range_;
     record.kind = op.kind;
     record.geometry = op.geometry;
     record.stream = op.stream;

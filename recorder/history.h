@@ -60,6 +60,7 @@ struct BufferHistory {
     BufferId id = kNoBuffer;
     std::int64_t bytes = 0;
     std::uint64_t site = 0;
+    std::uint64_t range = 0;
     std::uint64_t birth_event = 0;
     std::uint64_t death_event = kNever;
     std::uint64_t birth_op = 0;  ///< ops recorded before it
@@ -73,6 +74,7 @@ struct OpHistory {
     std::uint64_t token = 0;        ///< key and the bytes live: equal in equal places of the loop
     std::uint64_t prefix_hash = 0;  ///< polynomial hash of all tokens up to and including this one
     std::uint64_t function = 0;
+    std::uint64_t range = 0;
     std::uint64_t event = 0;  ///< its index among the events
     std::uint64_t touch_begin = 0;
     std::uint64_t large_places = 0;  ///< large allocations made before it
@@ -104,6 +106,8 @@ class History {
     void release(BufferId id);
     void escaped(BufferId id);
     std::uint64_t op(const OpView& op);
+    /// The NVTX range of what follows.
+    void set_range(std::uint64_t range) { range_ = range; }
     void op_duration(std::uint64_t seq, std::int64_t ns);
 
     std::uint64_t op_count() const { return ops.end(); }
@@ -140,6 +144,7 @@ class History {
     std::uint64_t places_[2] = {0, 0};
     std::int64_t live_bytes_ = 0;
     std::uint32_t small_live_ = 0;
+    std::uint64_t range_ = 0;
     bool may_grow() const { return enough_ == 0 || ops.room() < enough_; }
     std::size_t enough_ = 0;
     std::vector<std::uint64_t> powers_;

@@ -19,8 +19,9 @@ struct TensorRecord {
     bool escaped = false;         ///< may not move (see DESIGN: "What can't move")
     BufferId buffer = kNoBuffer;  ///< for persistent tensors: the live allocation
     BufferId observed =
-        kNoBuffer;           ///< what it was in the instance that was taken (the one born in it, if it wraps)
-    std::uint64_t site = 0;  ///< interned call site of the allocation
+        kNoBuffer;  ///< what it was in the instance that was taken (the one born in it, if it wraps)
+    std::uint64_t range = 0;        ///< NVTX range at its allocation (recorder/nvtx.h); 0: none
+    std::uint64_t site = 0;         ///< interned call site of the allocation
     std::int32_t birth_event = -1;  ///< index into Iteration::events of its allocation; -1 if persistent
     std::int32_t death_event = -1;  ///< of its release; may be smaller than birth_event when it wraps the
                                     ///< boundary; -1 with a birth: never released (small leaks)
@@ -32,6 +33,7 @@ struct OpRecord {
     std::array<std::uint32_t, 6> geometry{};
     std::int32_t stream = 0;       ///< small index in order of first appearance
     std::int64_t duration_ns = 0;  ///< median over the instances that were timed; 0: never timed
+    std::uint64_t range = 0;       ///< NVTX range of the launch; 0: none
     std::uint64_t key = 0;         ///< match_key() (recorder/signature.h)
     struct Use {
         std::int32_t tensor = 0;

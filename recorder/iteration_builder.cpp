@@ -124,6 +124,7 @@ class Builder {
         tensor.small = buffer.small;
         tensor.escaped = buffer.escaped;
         tensor.site = buffer.site;
+        tensor.range = buffer.range;
         tensor.observed = buffer.id;
         if (inside(buffer.birth_event)) {
             tensor.birth_event = offset(buffer.birth_event);
@@ -154,6 +155,7 @@ class Builder {
         OpRecord op;
         op.kind = source.kind;
         op.function = source.function;
+        op.range = source.range;
         op.geometry = source.geometry;
         op.key = source.key;
         op.duration_ns = source.duration_ns;

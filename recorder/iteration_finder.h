@@ -34,6 +34,7 @@ class IterationFinder {
         history_.allocate(buffer, bytes, small, site);
     }
     void release(BufferId buffer) { history_.release(buffer); }
+    void set_range(std::uint64_t range) { history_.set_range(range); }
     void escaped(BufferId buffer) { history_.escaped(buffer); }
     std::uint64_t op(const OpView& op);
     void op_duration(std::uint64_t seq, std::int64_t ns) { history_.op_duration(seq, ns); }

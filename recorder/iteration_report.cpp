@@ -40,7 +40,8 @@ std::int64_t lay_out_ops(ReportModel& m, const Iteration& it, const GraphNames& 
         const OpRecord& op = it.ops[i];
         ReportModel::OpRow row;
         row.op = static_cast<std::int64_t>(i);
-        row.name = short_function_name(op_display_name(op, names));
+        const std::string range = range_display_name(op.range, names);
+        row.name = (range.empty() ? "" : range + ": ") + short_function_name(op_display_name(op, names));
         row.stream = op.stream;
         row.duration_ns = op_duration_or_estimate(it, op, m.device);
         for (const OpRecord::Use& use : op.uses)

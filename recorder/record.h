@@ -17,11 +17,12 @@ enum class RecordType : std::uint8_t {
     stall,     ///< op seq, ns
     text,      ///< flag: TextKind; id, byte count, bytes
     device,    ///< memory, h2d rate, d2h rate, duplex rate, latency, limit
+    range,     ///< range: the NVTX range of what follows (0: none)
 };
-constexpr std::uint8_t kLastRecordType = static_cast<std::uint8_t>(RecordType::device);
+constexpr std::uint8_t kLastRecordType = static_cast<std::uint8_t>(RecordType::range);
 
-enum class TextKind : std::uint8_t { function, site, buffer, escape, program, device };
-constexpr std::uint8_t kLastTextKind = static_cast<std::uint8_t>(TextKind::device);
+enum class TextKind : std::uint8_t { function, site, buffer, escape, program, device, range };
+constexpr std::uint8_t kLastTextKind = static_cast<std::uint8_t>(TextKind::range);
 
 constexpr std::size_t kMaxRecordWords = 4096;  ///< longer ones are cut when made and refused when read
 constexpr std::size_t kMaxTextBytes = 16384;

@@ -19,6 +19,7 @@
 #include "recorder/callsite.h"
 #include "recorder/feed.h"
 #include "recorder/iteration_finder.h"
+#include "recorder/nvtx.h"
 #include "recorder/record.h"
 #include "recorder/trace_writer.h"
 #include "recorder/word_ring.h"
@@ -97,6 +98,13 @@ struct Recorder::Impl {
         }
         end();
     }
+    // What follows happens in the thread's NVTX range.
+    void note_range() {
+        const std::uint64_t range = current_range();
+        if (range == last_range) return;
+        last_range = range;
+        send({record_header(RecordType::range, 0, 2), range});
+    }
     void send_device(const DeviceModel& d, std::int64_t limit) {
         send({record_header(RecordType::device, 0, 7), static_cast<std::uint64_t>(d.memory_bytes),
               static_cast<std::uint64_t>(d.h2d_bytes_per_s), static_cast<std::uint64_t>(d.d2h_bytes_per_s),
@@ -173,6 +181,7 @@ struct Recorder::Impl {
     void process() {
         const std::uint64_t* w = scratch.data();
         if (record_type(w[0]) == RecordType::allocate) name_site(w[3]);
+        if (record_type(w[0]) == RecordType::range) name_range(w[1]);
         feed(finder, w, scratch.size(), touches);
         writer.append(w, scratch.size());
         if (finder.version() != version.load(std::memory_order_relaxed)) {
@@ -183,13 +192,19 @@ struct Recorder::Impl {
         instances.store(finder.instances(), std::memory_order_relaxed);
     }
 
-    // The trace names every site it uses. Slow once per site, on the recorder's own thread.
+    // The trace names every site and range it uses. Slow once for each, on the recorder's own thread.
     void name_site(std::uint64_t site) {
         if (!writer.is_open() || site == 0 || !named_sites.insert(site).second) return;
-        const std::string text = describe_site(site).substr(0, kMaxTextBytes);
+        write_text(TextKind::site, site, describe_site(site).substr(0, kMaxTextBytes));
+    }
+    void name_range(std::uint64_t range) {
+        if (!writer.is_open() || range == 0 || !named_ranges.insert(range).second) return;
+        write_text(TextKind::range, range, describe_range(range).substr(0, kMaxTextBytes));
+    }
+    void write_text(TextKind kind, std::uint64_t id, const std::string& text) {
         std::vector<std::uint64_t> words(3 + (text.size() + 7) / 8);
-        words[0] = record_header(RecordType::text, static_cast<std::uint8_t>(TextKind::site), words.size());
-        words[1] = site;
+        words[0] = record_header(RecordType::text, static_cast<std::uint8_t>(kind), words.size());
+        words[1] = id;
         words[2] = text.size();
         std::memcpy(words.data() + 3, text.data(), text.size());
         writer.append(words.data(), words.size());
@@ -211,14 +226,14 @@ struct Recorder::Impl {
     std::atomic<bool> closed{false}, stop{false};
     bool started = false, has_thread = false, abandoned = false;
     pthread_t thread{};
-    std::uint64_t next_seq = 0, last_host_ns = 0;  // producer
+    std::uint64_t next_seq = 0, last_host_ns = 0, last_range = 0;  // producer
 
     std::mutex drain_mutex;  // taken by the consumer; contended only in flush()
     std::vector<std::uint64_t> scratch;
     std::vector<Touch> touches;
     IterationFinder finder;
     TraceWriter writer;
-    std::unordered_set<std::uint64_t> named_sites;
+    std::unordered_set<std::uint64_t> named_sites, named_ranges;
 
     mutable std::mutex steady_mutex;
     std::shared_ptr<const Iteration> steady;
@@ -238,6 +253,7 @@ Recorder::~Recorder() {
 }
 
 void Recorder::allocate(BufferId buffer, std::int64_t bytes, bool small, std::uint64_t site, void* stream) {
+    impl_->note_range();
     impl_->send({record_header(RecordType::allocate, small, 5), buffer, static_cast<std::uint64_t>(bytes),
                  site, reinterpret_cast<std::uint64_t>(stream)});
 }
@@ -248,6 +264,7 @@ void Recorder::release(BufferId buffer) {
 
 std::uint64_t Recorder::op(const OpView& op) {
     const std::uint64_t seq = impl_->next_seq++;
+    impl_->note_range();
     const std::size_t touches = std::min<std::size_t>(op.touch_count, kMaxRecordWords - kOpFixedWords);
     const std::size_t words = kOpFixedWords + touches;
     if (!impl_->begin(words)) return seq;

@@ -74,6 +74,7 @@ class Analyser {
                 device(words);
                 break;
             case RecordType::duration:
+            case RecordType::range:
             case RecordType::mark:
                 break;
         }
@@ -182,6 +183,9 @@ class Analyser {
             case TextKind::site:
                 result_.sites[id] =
                     options_.resolve_site ? options_.resolve_site(std::string(text)) : std::string(text);
+                break;
+            case TextKind::range:
+                result_.ranges[id] = std::string(text);
                 break;
             case TextKind::buffer:
                 result_.buffers[id] = std::string(text);
@@ -361,6 +365,7 @@ GraphNames TraceAnalysis::names() const {
     names.function_name = from(functions);
     names.site_name = from(sites);
     names.buffer_name = from(buffers);
+    names.range_name = from(ranges);
     return names;
 }
 

@@ -27,7 +27,7 @@ struct TraceAnalysis {
     std::int64_t instances = 0;  ///< of it, about
     std::uint64_t ops = 0, allocations = 0, events = 0;
 
-    std::unordered_map<std::uint64_t, std::string> functions, sites;  ///< functions demangled
+    std::unordered_map<std::uint64_t, std::string> functions, sites, ranges;  ///< functions demangled
     std::unordered_map<BufferId, std::string> buffers;
 
     ReportModel model;  ///< complete but for lower_bound_ns

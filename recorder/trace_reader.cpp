@@ -85,6 +85,9 @@ class Decoder {
                 words_.push_back(in_.number());
                 if (words_[2] >> kMaxValueBits) return false;
                 break;
+            case RecordType::range:
+                words_.push_back(in_.number());
+                break;
             case RecordType::mark:
                 break;
             case RecordType::swap:

@@ -96,6 +96,9 @@ void TraceWriter::append(const std::uint64_t* words, std::size_t count) {
                 put_signed(difference(last_.seq, words[1]));
                 put(words[2]);
                 break;
+            case RecordType::range:
+                put(words[1]);
+                break;
             case RecordType::mark:
                 break;
             case RecordType::swap:

@@ -286,6 +286,9 @@ TEST_CASE("all records come back word for word") {
                 case RecordType::stall:
                     w.insert(w.end(), {random(), small()});
                     break;
+                case RecordType::range:
+                    w.push_back(random());
+                    break;
                 case RecordType::mark:
                     break;
                 case RecordType::swap:
