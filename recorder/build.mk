@@ -28,3 +28,9 @@ $(BUILD)/fuzz/trace_fuzz: tests/fuzz/trace_fuzz.cpp $(FUZZ_SRCS) $(BUILD)/genera
 	@mkdir -p $(@D)
 	$(CLANGXX) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I. -I$(BUILD) \
 		-isystem $(CUDA_HOME)/include -o $@ tests/fuzz/trace_fuzz.cpp $(FUZZ_SRCS) -lzstd -ldl -lpthread
+
+# Loops of every habit, for the iteration finder.
+$(BUILD)/workloads/loops: tests/workloads/loops/loops.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O2 -cudart shared $< -o $@
+ALL += $(BUILD)/workloads/loops

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""The iteration of real CUDA loops of every habit, with its exact period and boundary: what the recorder exports is
+what the program itself says its iteration is. On the software GPU, with enough memory and with too little."""
+
+import json
+import os
+import sys
+
+from tap import Suite, equal
+
+suite = Suite()
+SHIM = suite.path("libswapadvisor.so")
+
+
+def check(pattern, memory):
+    trace = os.path.join(suite.scratch, f"{pattern}-{memory}.trace")
+    done = suite.run([sys.executable, os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, "--",
+                      suite.path("workloads/loops"), pattern, "16"],
+                     preload=SHIM, env={"SWAPADVISOR_MEMORY": memory, "SWAPADVISOR_TRACE": trace, "SWAPADVISOR_QUIET": "1",
+                                        "SWAPADVISOR_REPORT": os.path.join(suite.scratch, "report.txt")})
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    wanted = done.stdout.split()
+    exported = suite.run([suite.path("swapadvisor"), "export", trace])
+    equal(exported.returncode, 0, exported.stderr)
+    graph = json.loads(exported.stdout)
+    equal([op["name"].split("(")[0] for op in graph["ops"]], wanted)
+    for tensor in graph["tensors"]:
+        assert not tensor.get("wraps"), f"{tensor} lives across the boundary"
+
+
+for name in ("plain", "first", "evaluate", "accumulate", "turns", "turns5", "short", "sizes"):
+    suite.test(f"{name}: period and boundary")(lambda name=name: check(name, "1GiB"))
+suite.test("evaluate, memory tight: period and boundary")(lambda: check("evaluate", "40MiB"))
+suite.test("accumulate, memory tight: period and boundary")(lambda: check("accumulate", "48MiB"))
+
+if __name__ == "__main__":
+    suite.main()
