@@ -18,7 +18,7 @@ std::optional<Built> build(const Setting& setting, std::span<const GapChoice> ch
     if (!built.sim.ok) return {};
     built.plan.predicted_ns = built.sim.period_ns;
     built.dispatch_ns = dispatch.period_ns;
-    built.delayed_chunks = places.delayed_chunks;
+    built.delay_ns = places.delay_ns;
     return built;
 }
 

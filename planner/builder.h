@@ -13,7 +13,7 @@ struct Built {
     Plan plan;
     SimResult sim;
     std::int64_t dispatch_ns = 0;  ///< what the period would be if places did not matter
-    std::int64_t delayed_chunks = 0;
+    std::int64_t delay_ns = 0;
 };
 
 struct BuildOptions {

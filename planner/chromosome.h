@@ -24,12 +24,20 @@ struct Stall {
     bool for_in;  ///< waits for an `in`; else for memory
 };
 
+/// Where a candidate loses time, and what a transfer would cost there.
+struct Pressure {
+    std::vector<Stall> stalls;
+    /// By position: 1 when an `in` for the op there (a write-back after it) adds to a run of transfers that
+    /// makes an op wait, 0 when the queue has time for it.
+    std::vector<float> in, out;
+};
+
 struct Individual {
     std::shared_ptr<const Setting> setting;
     AllocationGenes genes;
     Choices choice;
     std::int64_t fitness = INT64_MAX;  ///< period of the dispatcher
-    std::vector<Stall> stalls;         ///< where that is lost
+    Pressure pressure;
 };
 
 // Order.
@@ -58,7 +66,8 @@ bool cross_choice(const Setting& setting, const Choices& a, const Choices& b, st
                   Random& random);
 /// Choices made for another order: drops those that mean nothing here.
 void adapt_choice(const Setting& setting, Choices& choice);
-/// Makes any choices fit (evicts more), then keeps again what needs no eviction.
-bool repair(const Setting& setting, Choices& choice, Random& random);
+/// Makes any choices fit (evicts more), then keeps again what needs no eviction. `pressure`, of the parent in
+/// the same order, steers both; may be null.
+bool repair(const Setting& setting, const Pressure* pressure, Choices& choice, Random& random);
 
 }  // namespace swapadvisor::planner

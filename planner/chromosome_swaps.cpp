@@ -8,28 +8,38 @@ namespace swapadvisor::planner {
 
 namespace {
 
-/// Victim ranks for one repair: one of the simple ranks, often blurred.
-Priorities random_rank(const Setting& setting, Random& random) {
+/// Victim ranks for one repair: one of the simple ranks, often with what the transfers cost, often blurred.
+Priorities random_rank(const Setting& setting, const Pressure* pressure, Random& random) {
     const double which = random.unit();
     const Rank by = which < 0.6 ? Rank::farthest_next : which < 0.8 ? Rank::longest_gap : Rank::largest_gap;
     Priorities p = rank(setting, by);
-    const double blur = random.chance(0.5) ? random.unit() : 0;
-    if (blur > 0) {
-        double low = 0, high = 0;
-        for (const double v : p.tail) low = std::min(low, v), high = std::max(high, v);
-        const double width = blur * 0.5 * (high - low);
+    double low = 0, high = 1e-9;
+    for (const double v : p.tail) low = std::min(low, v), high = std::max(high, v);
+    const double width = high - low;
+    if (pressure && !pressure->in.empty() && random.chance(0.0)) {
+        const double weight = width * (random.chance(0.5) ? 0.25 : 1) * (0.5 + random.unit());
         for (std::size_t i = 0; i < p.tail.size(); ++i) {
-            const double shift = width * (random.unit() - 0.5);
+            const Gap& g = setting.gaps[i];
+            double cost = pressure->in[static_cast<std::size_t>(g.to)];
+            if (setting.problem.written[static_cast<std::size_t>(g.tensor)])
+                cost += pressure->out[static_cast<std::size_t>(g.from)];
+            p.tail[i] -= weight * cost;
+            p.head[i] -= weight * cost;
+        }
+    }
+    const double blur = random.chance(0.5) ? random.unit() : 0;
+    if (blur > 0)
+        for (std::size_t i = 0; i < p.tail.size(); ++i) {
+            const double shift = 0.5 * blur * width * (random.unit() - 0.5);
             p.tail[i] += shift;
             p.head[i] += shift;
         }
-    }
     return p;
 }
 
-bool repair_around(const Setting& setting, const std::vector<std::uint32_t>& fixed, Choices& choice,
-                   Random& random) {
-    Priorities priorities = random_rank(setting, random);
+bool repair_around(const Setting& setting, const Pressure* pressure, const std::vector<std::uint32_t>& fixed,
+                   Choices& choice, Random& random) {
+    Priorities priorities = random_rank(setting, pressure, random);
     constexpr double last = -1e300;
     for (const std::uint32_t i : fixed)
         if (choice[setting.gaps[i].use] == GapChoice::keep) priorities.tail[i] = priorities.head[i] = last;
@@ -105,9 +115,9 @@ bool mutate_choice(const Individual& parent, Choices& choice, Random& random) {
     };
     const double which = random.unit();
     const int count = 1 + static_cast<int>(random.unit() * random.unit() * 4);
-    if (which < 0.4 && !parent.stalls.empty()) {  // near a stall
+    if (which < 0.4 && !parent.pressure.stalls.empty()) {  // near a stall
         for (int k = 0; k < count; ++k) {
-            const Stall& stall = *draw(parent.stalls, random);
+            const Stall& stall = *draw(parent.pressure.stalls, random);
             std::int64_t gap = -1;
             if (stall.for_in) {
                 gap = near_before(
@@ -152,7 +162,7 @@ bool mutate_choice(const Individual& parent, Choices& choice, Random& random) {
         }
     }
     if (fixed.empty()) return false;
-    return repair_around(setting, fixed, choice, random);
+    return repair_around(setting, &parent.pressure, fixed, choice, random);
 }
 
 bool cross_choice(const Setting& setting, const Choices& a, const Choices& b, std::int32_t cut, Choices& into,
@@ -160,7 +170,7 @@ bool cross_choice(const Setting& setting, const Choices& a, const Choices& b, st
     into = a;
     for (const Gap& g : setting.gaps)
         if (g.from >= cut) into[g.use] = b[g.use];
-    return repair(setting, into, random);
+    return repair(setting, nullptr, into, random);
 }
 
 void adapt_choice(const Setting& setting, Choices& choice) {
@@ -170,8 +180,8 @@ void adapt_choice(const Setting& setting, Choices& choice) {
     choice = std::move(adapted);
 }
 
-bool repair(const Setting& setting, Choices& choice, Random& random) {
-    return repair_around(setting, {}, choice, random);
+bool repair(const Setting& setting, const Pressure* pressure, Choices& choice, Random& random) {
+    return repair_around(setting, pressure, {}, choice, random);
 }
 
 }  // namespace swapadvisor::planner

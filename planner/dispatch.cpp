@@ -256,6 +256,7 @@ bool Dispatcher::Pass::start_out() {
     const TensorId t = stays[stay].tensor;
     out.stay = stay;
     out.last_iteration = last;
+    result.out_busy.push_back({now - base, never});
     link.start(out, now, problem.graph.device.transfer_latency_ns, problem.out_ns[t],
                problem.graph.tensors[t].bytes);
     return true;
@@ -293,6 +294,8 @@ void Dispatcher::Pass::iterate() {
     carried_pending = carried.size() + (in.busy ? 1 : 0);
     result.out_order.clear();
     result.event_time.clear();
+    result.out_busy.clear();
+    if (out.busy) result.out_busy.push_back({0, never});
     done = 0;
     next_in = 0;
     ins_done = 0;
@@ -311,7 +314,10 @@ void Dispatcher::Pass::iterate() {
                 result.in_end[in.stay] = now - base;
             }
         }
-        if (link.advance(out, in, false, now)) saved(out.stay, out.last_iteration);
+        if (link.advance(out, in, false, now)) {
+            result.out_busy.back().second = now - base;
+            saved(out.stay, out.last_iteration);
+        }
         if (running >= 0 && op_end <= now) op_done();
         if (done == n && running < 0) break;
         bool started = false;

@@ -16,6 +16,7 @@ namespace {
 constexpr int island_count = 4;
 constexpr std::size_t population_size = 6;
 constexpr int migration_period = 8;  // generations
+constexpr int build_period = 4;      // likewise: places take longer than many candidates
 constexpr std::size_t memory_lengths[island_count] = {4, 2, 8, 16};  // from greedy to patient
 
 /// Judges candidates; one per island.
@@ -27,29 +28,65 @@ class Judge {
         return dispatch_.ok ? dispatch_.period_ns : INT64_MAX;
     }
     /// Where the candidate judged last loses time.
-    std::vector<Stall> stalls(const Setting& setting) const {
-        std::vector<Stall> found;
-        std::int64_t end = 0;
-        const std::int64_t least = dispatch_.period_ns / 10000;
-        std::vector<std::int64_t> arrived(static_cast<std::size_t>(setting.ops), -1);
-        for (const std::int32_t i : dispatch_.in_order)
-            if (stays_[static_cast<std::size_t>(i)].begin < setting.ops)
-                arrived[static_cast<std::size_t>(stays_[static_cast<std::size_t>(i)].begin)] =
-                    dispatch_.in_end[static_cast<std::size_t>(i)];
-        for (std::int32_t p = 0; p < setting.ops; ++p) {
-            const std::int64_t start = dispatch_.op_start[static_cast<std::size_t>(p)];
-            if (start - end > least)
-                found.push_back(
-                    {p, start - end, arrived[static_cast<std::size_t>(p)] >= start - (start - end) / 2});
-            end = start +
-                  setting.problem.graph
-                      .ops[static_cast<std::size_t>(setting.sequence.order[static_cast<std::size_t>(p)])]
-                      .duration_ns;
+    Pressure pressure(const Setting& setting) const {
+        const auto n = static_cast<std::size_t>(setting.ops);
+        Pressure found;
+        found.in.assign(n, 0);
+        found.out.assign(n, 0);
+        std::vector<std::int64_t> arrived(n, -1), stall_in(n, 0), stall_memory(n, 0), end(n, 0);
+        std::vector<std::pair<std::int64_t, std::int64_t>> in_busy;
+        for (const std::int32_t k : dispatch_.in_order) {
+            const auto i = static_cast<std::size_t>(k);
+            if (dispatch_.in_start[i] < 0) continue;
+            in_busy.emplace_back(dispatch_.in_start[i],
+                                 dispatch_.in_end[i] < 0 ? INT64_MAX : dispatch_.in_end[i]);
+            if (stays_[i].begin < setting.ops)
+                arrived[static_cast<std::size_t>(stays_[i].begin)] = dispatch_.in_end[i];
         }
+        std::int64_t before = 0;
+        const std::int64_t least = dispatch_.period_ns / 10000;
+        for (std::size_t p = 0; p < n; ++p) {
+            const std::int64_t start = dispatch_.op_start[p], stall = start - before;
+            if (stall > 0) {
+                const bool for_in = arrived[p] >= start - stall / 2;
+                (for_in ? stall_in : stall_memory)[p] = stall;
+                if (stall > least) found.stalls.push_back({static_cast<std::int32_t>(p), stall, for_in});
+            }
+            before = end[p] =
+                start +
+                setting.problem.graph.ops[static_cast<std::size_t>(setting.sequence.order[p])].duration_ns;
+        }
+        price(in_busy, dispatch_.op_start, dispatch_.op_start, stall_in, found.in);
+        price(dispatch_.out_busy, end, dispatch_.op_start, stall_memory, found.out);
         return found;
     }
 
   private:
+    /// A transfer at times[p] costs what the rest of its busy run makes ops wait, up to a bound that stands
+    /// for itself.
+    void price(const std::vector<std::pair<std::int64_t, std::int64_t>>& busy,
+               const std::vector<std::int64_t>& times, const std::vector<std::int64_t>& starts,
+               const std::vector<std::int64_t>& stalls, std::vector<float>& into) const {
+        std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+        for (const auto& b : busy)
+            if (!runs.empty() && b.first <= runs.back().second)
+                runs.back().second = b.second;
+            else
+                runs.push_back(b);
+        const double some = static_cast<double>(dispatch_.period_ns) / 200;
+        std::size_t p = times.size();
+        for (std::size_t r = runs.size(); r-- > 0;) {
+            while (p > 0 && times[p - 1] > runs[r].second) --p;
+            std::int64_t waited = 0;
+            for (std::size_t q = p; q < starts.size() && starts[q] <= runs[r].second; ++q)
+                waited += stalls[q];
+            for (; p > 0 && times[p - 1] >= runs[r].first; --p) {
+                waited += stalls[p - 1];
+                into[p - 1] = static_cast<float>(std::min(1.0, static_cast<double>(waited) / some));
+            }
+        }
+    }
+
     SwapOptions options_;
     Dispatcher dispatcher_;
     Dispatch dispatch_;
@@ -64,6 +101,7 @@ struct Island {
     std::size_t memory_at = 0;
     Individual walker;
     std::int64_t built_fitness = INT64_MAX;
+    std::optional<Built> built;  // this generation's, for collect()
 };
 
 class Search {
@@ -100,6 +138,7 @@ class Search {
     bool cross(Island& island, const Individual& a, const Individual& b, Individual& child, Random& random);
     static void insert(Island& island, Individual individual);
     void build_best(Island& island);
+    void collect();
 
     const Problem& problem_;
     const PlanOptions& options_;
@@ -129,7 +168,7 @@ void Search::add_seed(std::size_t index, const std::shared_ptr<const Setting>& s
     restore(*setting, order, individual.choice);
     individual.fitness = island.judge.period(*setting, individual.choice);
     if (individual.fitness == INT64_MAX) return;
-    individual.stalls = island.judge.stalls(*setting);
+    individual.pressure = island.judge.pressure(*setting);
     insert(island, std::move(individual));
 }
 
@@ -203,7 +242,7 @@ bool Search::step(Island& island, const Individual& parent, Individual& child, R
         child.setting = make_setting(std::move(ops), child.genes);
         if (!child.setting->possible) return false;
         adapt_choice(*child.setting, child.choice);
-        if (!repair(*child.setting, child.choice, random)) return false;
+        if (!repair(*child.setting, order ? nullptr : &parent.pressure, child.choice, random)) return false;
     } else if (options_.vary_swaps) {
         if (!mutate_choice(parent, child.choice, random)) return false;
     } else {
@@ -235,7 +274,7 @@ bool Search::cross(Island& island, const Individual& a, const Individual& b, Ind
         return false;
     child.fitness = island.judge.period(*child.setting, child.choice);
     if (child.fitness == INT64_MAX) return false;
-    child.stalls = island.judge.stalls(*child.setting);
+    child.pressure = island.judge.pressure(*child.setting);
     return true;
 }
 
@@ -256,7 +295,7 @@ void Search::generation(Island& island, std::size_t index, int number) {
         island.memory_at = (island.memory_at + 1) % island.memory.size();
         if (child.fitness <= island.walker.fitness || child.fitness <= remembered) {
             std::swap(island.walker, child);
-            island.walker.stalls = island.judge.stalls(*island.walker.setting);
+            island.walker.pressure = island.judge.pressure(*island.walker.setting);
             if (island.walker.fitness < inserted) {
                 inserted = island.walker.fitness;
                 insert(island, island.walker);
@@ -277,14 +316,14 @@ void Search::generation(Island& island, std::size_t index, int number) {
         for (int climb = 0; climb < 4; ++climb)
             if (step(island, born, child, random) && child.fitness <= born.fitness) {
                 std::swap(born, child);
-                born.stalls = island.judge.stalls(*born.setting);
+                born.pressure = island.judge.pressure(*born.setting);
             }
         if (born.fitness < all.back().fitness || all.size() < population_size)
             insert(island, std::move(born));
     }
 }
 
-/// The island's best as a plan, if it can be better than the best so far.
+/// The island's best as a plan, if it may be better than the best so far.
 void Search::build_best(Island& island) {
     if (island.population.empty()) return;
     const Individual& top = island.population.front();
@@ -294,10 +333,19 @@ void Search::build_best(Island& island) {
     island.built_fitness = top.fitness;
     BuildOptions options;
     options.place.allow_remaps = !options_.no_remaps;
-    auto built = build(*top.setting, top.choice, options);
-    if (!built || (best_ && !better(*built, *best_))) return;
-    best_ = std::move(built);
-    if (options_.on_better) options_.on_better(best_->plan, elapsed_());
+    options.place.attempts = 4;
+    island.built = build(*top.setting, top.choice, options);
+}
+
+/// Between generations: the islands' new plans, in order.
+void Search::collect() {
+    for (Island& island : islands_) {
+        if (island.built && (!best_ || better(*island.built, *best_))) {
+            best_ = std::move(island.built);
+            if (options_.on_better) options_.on_better(best_->plan, elapsed_());
+        }
+        island.built.reset();
+    }
 }
 
 Built Search::run() {
@@ -307,12 +355,21 @@ Built Search::run() {
         tbb::task_arena arena(options_.threads > 0 ? options_.threads : tbb::task_arena::automatic);
         seed();
         for (Island& island : islands_) build_best(island);
+        collect();
         for (int number = 1; !stop() && !optimal(); ++number) {
             if (options_.generations > 0 && number > options_.generations) break;
             arena.execute([&] {
                 tbb::parallel_for(
                     std::size_t{0}, islands_.size(),
-                    [&](std::size_t i) { generation(islands_[i], i, number); }, tbb::simple_partitioner());
+                    [&](std::size_t i) {
+                        Island& island = islands_[i];
+                        generation(island, i, number);
+                        const bool optimal_now = !island.population.empty() &&
+                                                 island.population.front().fitness <= problem_.compute_ns;
+                        if (number <= build_period || number % build_period == 0 || optimal_now)
+                            build_best(island);
+                    },
+                    tbb::simple_partitioner());
             });
             if (islands_.size() > 1 && number % migration_period == 0) {
                 std::vector<Individual> travellers;
@@ -323,8 +380,10 @@ Built Search::run() {
                     if (travellers[i].setting)
                         insert(islands_[(i + 1) % islands_.size()], std::move(travellers[i]));
             }
-            for (Island& island : islands_) build_best(island);
+            collect();
         }
+        for (Island& island : islands_) build_best(island);
+        collect();
     }
     if (!best_)
         throw PlanError(

@@ -19,9 +19,8 @@ struct Places {
     bool ok = false;
     std::vector<Placement> at;  ///< per stay
     std::int32_t remaps = 0;    ///< tensors' stays that had to change place
-    std::int64_t delayed_chunks =
-        0;                     ///< chunks whose taker may have to start later than the dispatcher meant
-    std::int32_t failed = -1;  ///< a stay that found no place
+    std::int64_t delay_ns = 0;  ///< by how much transfers start later than the dispatcher meant, in all
+    std::int32_t failed = -1;   ///< a stay that found no place
 };
 
 struct PlaceOptions {

@@ -49,6 +49,9 @@ Problem::Problem(const Graph& g, const PlanOptions& options)
     const std::size_t tensors = graph.tensors.size();
     std::vector<Use> touch;
     std::vector<std::uint32_t> count(tensors, 0);
+    for (const Tensor& t : graph.tensors) written.push_back(!t.persistent);
+    for (const Op& op : graph.ops)
+        for (const TensorId t : op.writes) written[static_cast<std::size_t>(t)] = 1;
     uses_at_.push_back(0);
     for (const Op& op : graph.ops) {
         touched(op, touch);

@@ -31,6 +31,8 @@ struct Problem {
     std::vector<TensorId> arena;
     std::vector<std::int32_t> size;           ///< chunks of each tensor; 0: in the arena, empty or never used
     std::vector<std::int64_t> in_ns, out_ns;  ///< one transfer, alone, latency included
+    std::vector<std::uint8_t>
+        written;  ///< by tensor: some op writes it, or it is born here: evicting it copies it out
     std::int64_t compute_ns = 0;
 
     /// The pool tensors that `op` touches, each once.

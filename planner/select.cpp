@@ -8,21 +8,21 @@ namespace swapadvisor::planner {
 namespace {
 
 /// What a position of `region` may hold: all but the spare part.
-std::int32_t capacity_of(const Setting& setting, std::size_t region, double spare) {
+std::int32_t capacity_of(const Setting& setting, std::size_t region) {
     const std::int32_t slots = setting.allocation.regions[region].slots;
-    return slots - static_cast<std::int32_t>(static_cast<double>(slots) * spare);
+    return slots - static_cast<std::int32_t>(static_cast<double>(slots) * setting.spare);
 }
 
 /// cover() for the usual case of a repair, a few gaps too many: looks at every gap once per eviction. Returns
 /// 1 when all fits, 0 when it never can, -1 when there is more to do than this is good for (choice is then
 /// part done; usage is kept right).
-std::int8_t cover_few(const Setting& setting, const Priorities& priorities, double spare,
-                      std::vector<std::int32_t>& usage, Choices& choice) {
+std::int8_t cover_few(const Setting& setting, const Priorities& priorities, std::vector<std::int32_t>& usage,
+                      Choices& choice) {
     const std::int32_t n = setting.ops;
     const std::size_t stride = static_cast<std::size_t>(n) + 1;
     int evictions = 0;
     for (std::size_t r = 0; r < setting.allocation.regions.size(); ++r) {
-        const std::int32_t capacity = capacity_of(setting, r, spare);
+        const std::int32_t capacity = capacity_of(setting, r);
         std::int32_t* const row = usage.data() + r * stride;
         for (std::int32_t p = 0; p < n; ++p)
             while (row[p] > capacity) {
@@ -116,7 +116,7 @@ void usage_of(const Setting& setting, std::span<const GapChoice> choice, std::ve
         for (std::int32_t p = 1; p <= n; ++p) usage[r * stride + p] += usage[r * stride + p - 1];
 }
 
-bool cover(const Setting& setting, const Priorities& priorities, Choices& choice, double spare,
+bool cover(const Setting& setting, const Priorities& priorities, Choices& choice,
            std::vector<std::int32_t>* release_at) {
     const std::int32_t n = setting.ops;
     const std::size_t stride = static_cast<std::size_t>(n) + 1;
@@ -124,7 +124,7 @@ bool cover(const Setting& setting, const Priorities& priorities, Choices& choice
     std::vector<std::int32_t> usage;
     usage_of(setting, choice, usage);
     if (!release_at) {
-        const std::int8_t done = cover_few(setting, priorities, spare, usage, choice);
+        const std::int8_t done = cover_few(setting, priorities, usage, choice);
         if (done >= 0) return done > 0;
     }
     // Gaps by the position from which they are candidates (a wrapping one twice).
@@ -153,7 +153,7 @@ bool cover(const Setting& setting, const Priorities& priorities, Choices& choice
     };
     std::vector<std::vector<Candidate>> candidates(regions);  // heaps
     std::vector<std::int32_t> change(regions * stride, 0), changed(regions, 0), capacity(regions);
-    for (std::size_t r = 0; r < regions; ++r) capacity[r] = capacity_of(setting, r, spare);
+    for (std::size_t r = 0; r < regions; ++r) capacity[r] = capacity_of(setting, r);
     for (std::int32_t p = 0; p < n; ++p) {
         for (std::int32_t k = opens_at[p]; k < opens_at[p + 1]; ++k) {
             const std::uint32_t i = opens[static_cast<std::size_t>(k)];
@@ -192,7 +192,7 @@ bool cover(const Setting& setting, const Priorities& priorities, Choices& choice
     return true;
 }
 
-void restore(const Setting& setting, std::span<const std::uint32_t> order, Choices& choice, double spare) {
+void restore(const Setting& setting, std::span<const std::uint32_t> order, Choices& choice) {
     constexpr std::int32_t block = 64;
     const std::int32_t n = setting.ops;
     const std::size_t stride = static_cast<std::size_t>(n) + 1;
@@ -209,7 +209,7 @@ void restore(const Setting& setting, std::span<const std::uint32_t> order, Choic
     for (std::size_t r = 0; r < setting.allocation.regions.size(); ++r)
         for (std::int32_t b = 0; b * block < n; ++b) refresh(r, b);
     auto fits = [&](const Gap& g, std::int32_t from, std::int32_t to) {
-        const std::int32_t most = capacity_of(setting, g.region, spare) - g.units;
+        const std::int32_t most = capacity_of(setting, g.region) - g.units;
         const std::int32_t* const row = usage.data() + g.region * stride;
         for (std::int32_t p = from; p < to;) {
             if (p % block == 0 && p + block <= to) {

@@ -22,13 +22,14 @@ Priorities rank(const Setting& setting, Rank by);
 void usage_of(const Setting& setting, std::span<const GapChoice> choice, std::vector<std::int32_t>& usage);
 
 /// Evicts gaps, best rank first, from position 0 on until no position holds more than its region, of which
-/// `spare` (a fraction) is left free where possible at all. Returns false when some position cannot be
-/// relieved. `release_at`, if given, gets per use number the position after which an evicted tensor has to
-/// leave (on-demand eviction).
-bool cover(const Setting& setting, const Priorities& priorities, Choices& choice, double spare = 0,
+/// setting.spare is left free where possible at all. Returns false when some position cannot be relieved.
+/// `release_at`, if given, gets per use number the position after which an evicted tensor has to leave
+/// (on-demand eviction).
+bool cover(const Setting& setting, const Priorities& priorities, Choices& choice,
            std::vector<std::int32_t>* release_at = nullptr);
 
-/// Keeps evicted gaps again where memory allows, in the order given (indices into setting.gaps).
-void restore(const Setting& setting, std::span<const std::uint32_t> order, Choices& choice, double spare = 0);
+/// Keeps evicted gaps again where memory (less the spare part) allows, in the order given (indices into
+/// setting.gaps).
+void restore(const Setting& setting, std::span<const std::uint32_t> order, Choices& choice);
 
 }  // namespace swapadvisor::planner

@@ -58,11 +58,12 @@ std::vector<std::int32_t> distinct_sizes(const Problem& problem) {
     return sizes;
 }
 
-Setting::Setting(const Problem& p, std::vector<OpId> order, Allocation a)
+Setting::Setting(const Problem& p, std::vector<OpId> order, Allocation a, double part)
     : problem(p),
       sequence(p, std::move(order)),
       allocation(std::move(a)),
       ops(static_cast<std::int32_t>(sequence.order.size())),
+      spare(part),
       possible(allocation.fits) {
     for (std::size_t i = 0; i < problem.size.size(); ++i) {
         const auto t = static_cast<TensorId>(i);

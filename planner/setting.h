@@ -73,7 +73,7 @@ enum class GapChoice : std::uint8_t {
 using Choices = std::vector<GapChoice>;  ///< by use number
 
 struct Setting {
-    Setting(const Problem& problem, std::vector<OpId> order, Allocation allocation);
+    Setting(const Problem& problem, std::vector<OpId> order, Allocation allocation, double spare = 0);
 
     const Problem& problem;
     Sequence sequence;
@@ -81,6 +81,8 @@ struct Setting {
     std::vector<Gap> gaps;
     std::vector<std::uint32_t> by_from, by_to;  ///< indices into gaps, by the position of either use
     std::int32_t ops = 0;
+    double spare =
+        0;  ///< part of every region that the choice of swaps leaves free, so that places can be found
     /// Every op's own tensors fit their regions.
     bool possible = true;
 };

@@ -17,13 +17,13 @@ std::vector<std::uint32_t> least_wanted_last(const Priorities& priorities) {
     return order;
 }
 
-std::optional<Built> try_rank(const Setting& setting, Rank by, bool on_demand, bool prefetch, double spare,
+std::optional<Built> try_rank(const Setting& setting, Rank by, bool on_demand, bool prefetch,
                               bool no_remaps) {
     const Priorities priorities = rank(setting, by);
     Choices choice(setting.problem.use_count(), GapChoice::keep);
     std::vector<std::int32_t> release_at(on_demand ? setting.problem.use_count() : 0, -1);
-    if (!cover(setting, priorities, choice, spare, on_demand ? &release_at : nullptr)) return {};
-    if (!on_demand) restore(setting, least_wanted_last(priorities), choice, spare);
+    if (!cover(setting, priorities, choice, on_demand ? &release_at : nullptr)) return {};
+    if (!on_demand) restore(setting, least_wanted_last(priorities), choice);
     BuildOptions options;
     options.swap.prefetch = prefetch;
     options.swap.early_save = !on_demand;
@@ -47,7 +47,8 @@ std::optional<Built> last_resort(const Setting& setting, bool no_remaps) {
     return build(setting, choice, options);
 }
 
-Built simple_plan(const Setting& setting, const std::string& planner, bool no_remaps) {
+Built simple_plan(const Setting& full, const std::string& planner, bool no_remaps) {
+    Setting setting = full;
     const bool on_demand = planner != "fast";
     const bool prefetch = planner == "fast" || planner == "belady-prefetch";
     std::vector<Rank> ranks{planner == "lru" ? Rank::least_recent : Rank::farthest_next};
@@ -55,8 +56,9 @@ Built simple_plan(const Setting& setting, const std::string& planner, bool no_re
     // Places may fail at the full pool: then leave some of it free, as little as it takes.
     std::optional<Built> best;
     for (const double spare : {0.0, 0.05, 0.15, 0.3, 0.5, 0.75, 1.0}) {
+        setting.spare = spare;
         for (const Rank by : ranks) {
-            auto built = try_rank(setting, by, on_demand, prefetch, spare, no_remaps);
+            auto built = try_rank(setting, by, on_demand, prefetch, no_remaps);
             if (built && (!best || built->sim.period_ns < best->sim.period_ns)) best = std::move(built);
         }
         if (best) break;

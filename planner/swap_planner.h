@@ -64,6 +64,8 @@ struct Dispatch {
     std::vector<std::int32_t> take_event, release_event;  ///< per stay; -1: not in this iteration
     std::vector<std::uint8_t> wraps;             ///< per stay: its release is that of the iteration before
     std::vector<std::int64_t> in_start, in_end;  ///< per stay by `in`
+    std::vector<std::pair<std::int64_t, std::int64_t>>
+        out_busy;                                       ///< spans of the out queue's transfers, in order
     std::int64_t stall_in_ns = 0, stall_memory_ns = 0;  ///< compute idle for an `in`; for chunks
 };
 

@@ -1,0 +1,55 @@
+// What the ways of placing share: when stays hold their chunks, and sets of chunks as runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "planner/placement.h"
+
+namespace swapadvisor::planner {
+
+struct Span {
+    std::int32_t begin, end;
+};
+
+/// When each stay holds its chunks, in two views. wish: numbers of the dispatcher's events, doubled (odd
+/// numbers lie between events). must: positions.
+struct Spans {
+    std::vector<Span> wish, wish_wrapped,
+        must;  // wish_wrapped: empty unless the stay reaches into the next iteration
+    std::int32_t wish_length = 0, must_length = 0;
+    std::vector<std::int64_t> wish_time;  // by number
+};
+
+Spans spans_of(const Problem& problem, std::span<const Stay> stays, const Dispatch& dispatch, std::int32_t n);
+
+std::int32_t total(const Placement& at);
+/// Takes `want` chunks from free runs: the tightest run that holds them all, else the largest runs first.
+/// Reorders runs.
+void pick(Placement& runs, std::int32_t want, Placement& into);
+/// Sorted, neighbours merged.
+void tidy(Placement& at);
+/// Runs of `a` that are not in `b`; both sorted.
+Placement minus(const Placement& a, const Placement& b);
+
+/// Places groups of stays one after the other, each by tightest fit in time; see place_tight.cpp.
+class TightPlacer {
+  public:
+    TightPlacer(const Setting& setting, std::span<const Stay> stays, const Spans& spans);
+    ~TightPlacer();
+    /// The same chunks for all stays of `group` (of one tensor). False: there are none. `delayed` grows by
+    /// the units that are free only if some transfer starts later than the dispatcher meant.
+    bool fit(std::span<const std::int32_t> group, Placement& at, std::int64_t& delay_ns);
+    std::size_t atoms() const;
+
+  private:
+    struct State;
+    const Setting& setting_;
+    std::span<const Stay> stays_;
+    const Spans& spans_;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace swapadvisor::planner
