@@ -5,6 +5,10 @@
 
 #include "tests/softgpu/ptx/runtime.h"
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 #ifndef SOFTGPU_ISA
 #define SOFTGPU_ISA base
 #endif
@@ -25,10 +29,43 @@ ALWAYS_INLINE To bits_as(From v) {
     return __builtin_bit_cast(To, v);
 }
 
-/// d = mask ? r : d, lane by lane.
+#ifdef __AVX2__
+/// Bits 0..7 of `mask` as 32-bit lanes of all ones or zeros.
+ALWAYS_INLINE __m256i spread8(u32 mask) {
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(int(mask)), bit), bit);
+}
+/// Bits 0..3 as 64-bit lanes.
+ALWAYS_INLINE __m256i spread4(u32 mask) {
+    const __m256i bit = _mm256_setr_epi64x(1, 2, 4, 8);
+    return _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(i64(mask)), bit), bit);
+}
+#endif
+
+/// out = mask ? a : b, lane by lane. All may be the same array.
+template <class T>
+ALWAYS_INLINE void choose(T* out, const T* a, const T* b, u32 mask) {
+#ifdef __AVX2__
+    if constexpr (sizeof(T) == 4) {
+        for (int g = 0; g < kLanes; g += 8) {
+            __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + g)), y = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + g));
+            _mm256_store_si256(reinterpret_cast<__m256i*>(out + g), _mm256_blendv_epi8(y, x, spread8(mask >> g)));
+        }
+        return;
+    } else if constexpr (sizeof(T) == 8) {
+        for (int g = 0; g < kLanes; g += 4) {
+            __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + g)), y = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + g));
+            _mm256_store_si256(reinterpret_cast<__m256i*>(out + g), _mm256_blendv_epi8(y, x, spread4(mask >> g)));
+        }
+        return;
+    }
+#endif
+    for (u32 l = 0; l < kLanes; ++l) out[l] = (mask >> l) & 1 ? a[l] : b[l];
+}
+/// d = mask ? r : d.
 template <class T>
 ALWAYS_INLINE void blend(T* d, const T* r, u32 mask) {
-    for (u32 l = 0; l < kLanes; ++l) d[l] = (mask >> l) & 1 ? r[l] : d[l];
+    choose(d, r, d, mask);
 }
 
 /// Result array of a handler: the register itself when all live lanes take part, else a copy blended in at the end.
@@ -75,16 +112,32 @@ void ternary(Warp& w, const Inst& i, u32 mask) {
     for (int l = 0; l < kLanes; ++l) out[l] = F::f(a[l], b[l], c[l]);
 }
 
-/// A lane loop's boolean results as a mask.
-template <class P>
+/// A lane loop's boolean results as a mask. `Width`: of the compared values, in bytes.
+template <int Width = 4, class P>
 ALWAYS_INLINE u32 lane_mask(P test) {
-    u32 bits[8] = {};
+#ifdef __AVX2__
+    u32 r = 0;
+    if constexpr (Width == 8) {
+        alignas(32) i64 flags[kLanes];
+#pragma GCC ivdep
+        for (int l = 0; l < kLanes; ++l) flags[l] = test(l) ? -1 : 0;
+        for (int g = 0; g < kLanes; g += 4) r |= u32(_mm256_movemask_pd(_mm256_load_pd(reinterpret_cast<const double*>(flags + g)))) << g;
+    } else {
+        alignas(32) i32 flags[kLanes];
+#pragma GCC ivdep
+        for (int l = 0; l < kLanes; ++l) flags[l] = test(l) ? -1 : 0;
+        for (int g = 0; g < kLanes; g += 8) r |= u32(_mm256_movemask_ps(_mm256_load_ps(reinterpret_cast<const float*>(flags + g)))) << g;
+    }
+    return r;
+#else
+    u32 bits[4] = {};
     for (int g = 0; g < 4; ++g) {
         u32 part = 0;
         for (int l = 0; l < 8; ++l) part |= u32(test(g * 8 + l) ? 1 : 0) << (g * 8 + l);
         bits[g] = part;
     }
     return bits[0] | bits[1] | bits[2] | bits[3];
+#endif
 }
 ALWAYS_INLINE void write_predicate(Warp& w, u32 offset, u32 value, u32 mask) {
     u32& p = predicate(w, offset);

@@ -1,10 +1,6 @@
 // Address checks and translation for the memory instructions.
 #pragma once
 
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
 #include "tests/softgpu/ptx/isa.h"
 
 namespace softgpu::ptx::SOFTGPU_ISA {
@@ -24,8 +20,8 @@ ALWAYS_INLINE void check_global(Warp& w, u64 address, u32 bytes, u32 size, bool 
     RangeCache& c = *w.ranges;
     const u64* from = write ? c.write_from : c.read_from;
     const u64* until = write ? c.write_until : c.read_until;
-    bool ok = false;
-    for (int k = 0; k < RangeCache::kEntries && !ok; ++k) ok = address >= from[k] && address + bytes <= until[k];
+    bool ok = address >= from[0] && address + bytes <= until[0];
+    for (int k = 1; k < RangeCache::kEntries && !ok; ++k) ok = address >= from[k] && address + bytes <= until[k];
     if (!ok && !check_range(w, address, bytes, write)) {
         // Name the first lane that is out of bounds.
         for (u32 l = 0; l * size < bytes; ++l) {
@@ -127,17 +123,38 @@ ALWAYS_INLINE u8* resolve(Warp& w, u32 l, u64 v, u32 size, bool write) {
     raise_illegal(w, l, v, size, write, "generic");
 }
 
-/// Byte offsets into shared memory, checked; lanes out of the mask get the first lane's. Returns the first's.
+/// How the lanes' addresses lie.
+struct Pattern {
+    u32 base;
+    bool row, same;  ///< one after the other; all equal
+};
+
+/// Byte offsets into shared memory, checked; lanes out of the mask get the first lane's.
 template <class A>
-ALWAYS_INLINE u32 shared_offsets(Warp& w, const Inst& i, u32 mask, u32 first, u32 size, u32* off, bool write) {
+ALWAYS_INLINE Pattern shared_offsets(Warp& w, const Inst& i, u32 mask, u32 size, u32* off, bool write) {
     const A* a = slot<A>(w, i.a);
-    u32 base = u32(a[first]) + u32(i.imm);
-    u32 high = 0, bits = 0;
-    for (u32 l = 0; l < kLanes; ++l) {
-        u32 v = (mask >> l) & 1 ? u32(a[l]) + u32(i.imm) : base;
-        off[l] = v;
-        high = v > high ? v : high;
-        bits |= v;
+    u32 displacement = u32(i.imm);
+    u32 high = 0, bits = 0, row = 0, differ = 0, base;
+    if (mask == kAllLanes) {
+        base = u32(a[0]) + displacement;
+        for (u32 l = 0; l < kLanes; ++l) {
+            u32 v = u32(a[l]) + displacement;
+            off[l] = v;
+            high = v > high ? v : high;
+            bits |= v;
+            row |= (v - base) ^ (l * size);
+            differ |= v ^ base;
+        }
+    } else {
+        base = u32(a[__builtin_ctz(mask)]) + displacement;
+        row = 1;
+        for (u32 l = 0; l < kLanes; ++l) {
+            u32 v = (mask >> l) & 1 ? u32(a[l]) + displacement : base;
+            off[l] = v;
+            high = v > high ? v : high;
+            bits |= v;
+            differ |= v ^ base;
+        }
     }
     if (u64(high) + size > w.shared_bytes || (bits & (size - 1)) != 0) {
         FOR_LANES(l, mask) {
@@ -145,20 +162,31 @@ ALWAYS_INLINE u32 shared_offsets(Warp& w, const Inst& i, u32 mask, u32 first, u3
             if ((off[l] & (size - 1)) != 0) raise_misaligned(w, l, off[l], size);
         }
     }
-    return base;
+    return {base, row == 0, differ == 0};
 }
 
-#ifdef __AVX2__
+/// d[l] = the word at base + off[l]. Eight lanes at a time are often alike or in a row (matrix tiles).
 ALWAYS_INLINE void gather32(u32* d, const u8* base, const u32* off) {
+#ifdef __AVX2__
+    const __m256i iota = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
     for (int g = 0; g < kLanes; g += 8) {
         __m256i at = _mm256_load_si256(reinterpret_cast<const __m256i*>(off + g));
-        _mm256_store_si256(reinterpret_cast<__m256i*>(d + g), _mm256_i32gather_epi32(reinterpret_cast<const int*>(base), at, 1));
+        __m256i from_first = _mm256_sub_epi32(at, _mm256_set1_epi32(int(off[g])));
+        __m256i v;
+        if (_mm256_testz_si256(from_first, from_first)) {
+            u32 word;
+            __builtin_memcpy(&word, base + off[g], 4);
+            v = _mm256_set1_epi32(int(word));
+        } else {
+            __m256i odd = _mm256_xor_si256(from_first, iota);
+            if (_mm256_testz_si256(odd, odd)) v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(base + off[g]));
+            else v = _mm256_i32gather_epi32(reinterpret_cast<const int*>(base), at, 1);
+        }
+        _mm256_store_si256(reinterpret_cast<__m256i*>(d + g), v);
     }
-}
 #else
-ALWAYS_INLINE void gather32(u32* d, const u8* base, const u32* off) {
     for (int l = 0; l < kLanes; ++l) __builtin_memcpy(d + l, base + off[l], 4);
-}
 #endif
+}
 
 }  // namespace softgpu::ptx::SOFTGPU_ISA

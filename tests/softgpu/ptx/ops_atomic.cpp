@@ -87,9 +87,8 @@ void atom(Warp& w, const Inst& i, u32 mask) {
     T* d = i.d == ~0U ? nullptr : slot<T>(w, i.d);
     if constexpr (Space == kShared32 || Space == kShared64) {
         alignas(64) u32 off[kLanes];
-        u32 first = u32(__builtin_ctz(mask));
-        if constexpr (Space == kShared32) shared_offsets<u32>(w, i, mask, first, sizeof(T), off, true);
-        else shared_offsets<u64>(w, i, mask, first, sizeof(T), off, true);
+        if constexpr (Space == kShared32) shared_offsets<u32>(w, i, mask, sizeof(T), off, true);
+        else shared_offsets<u64>(w, i, mask, sizeof(T), off, true);
         FOR_LANES(l, mask) {
             T old, next;
             __builtin_memcpy(&old, w.shared + off[l], sizeof old);

@@ -47,7 +47,7 @@ template <class C, class T, class Conv>
 void setp(Warp& w, const Inst& i, u32 mask) {
     const T* a = slot<T>(w, i.a);
     const T* b = slot<T>(w, i.b);
-    write_predicate(w, i.d, lane_mask([&](int l) { return C::f(Conv::f(a[l]), Conv::f(b[l])); }), mask);
+    write_predicate(w, i.d, lane_mask<sizeof(T) == 8 ? 8 : 4>([&](int l) { return C::f(Conv::f(a[l]), Conv::f(b[l])); }), mask);
 }
 /// Two halves: predicates d and c.
 template <class C, class Conv>
@@ -76,11 +76,7 @@ void spread2(Warp& w, const Inst& i, u32 mask) {
 template <class T>
 void selp(Warp& w, const Inst& i, u32 mask) {
     Result<T> r(w, i.d, mask);
-    const T* a = slot<T>(w, i.a);
-    const T* b = slot<T>(w, i.b);
-    u32 p = predicate(w, i.c);
-#pragma GCC ivdep
-    for (u32 l = 0; l < kLanes; ++l) r.out[l] = (p >> l) & 1 ? a[l] : b[l];
+    choose(r.out, slot<T>(w, i.a), slot<T>(w, i.b), predicate(w, i.c));
 }
 template <class T, bool Ftz>
 struct SlctF {

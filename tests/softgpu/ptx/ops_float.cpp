@@ -131,7 +131,7 @@ void testp(Warp& w, const Inst& i, u32 mask) {
     const U* a = slot<U>(w, i.a);
     constexpr U sign = U(1) << (sizeof(U) * 8 - 1);
     [[maybe_unused]] constexpr U inf = (sign - 1) & ~((U(1) << Mantissa) - 1);
-    u32 r = lane_mask([&](int l) {
+    u32 r = lane_mask<sizeof(U)>([&](int l) {
         U v = a[l] & ~sign;
         if constexpr (What == 0) return v < inf;             // finite
         else if constexpr (What == 1) return v == inf;       // infinite

@@ -88,7 +88,7 @@ ALWAYS_INLINE void load_uniform(Warp& w, const Inst& i, u32 mask, const u8* p) {
         if (mask == w.live) {
             for (int l = 0; l < kLanes; ++l) d[l] = v;
         } else {
-            for (u32 l = 0; l < kLanes; ++l) d[l] = (mask >> l) & 1 ? v : d[l];
+            FOR_LANES(l, mask) d[l] = v;
         }
     }
 }
@@ -122,24 +122,31 @@ template <class M, class R, bool Generic, bool Store>
 void global(Warp& w, const Inst& i, u32 mask) {
     const u64* a = slot<u64>(w, i.a);
     u32 size = sizeof(M) * i.n;
-    u32 first = u32(__builtin_ctz(mask));
-    u64 base = a[first] + u64(i.imm);
-    if (mask == kAllLanes && (!Generic || (base >> kWindowShift) == 0)) {
-        u64 off = 0;
-        for (u32 l = 0; l < kLanes; ++l) off |= (a[l] + u64(i.imm) - base) ^ u64(l * size);
-        if (off == 0) {
-            check_global(w, base, size * kLanes, size, Store);
-            if constexpr (Store) store_row<M, R>(w, i, reinterpret_cast<u8*>(base));
-            else load_row<M, R>(w, i, reinterpret_cast<const u8*>(base));
-            return;
-        }
-    }
+    u64 displacement = u64(i.imm);
     alignas(64) u64 address[kLanes];
-    u64 differ = gather_addresses(address, a, u64(i.imm), mask, first);
-    if (Generic) {
-        u64 windows = 0;
-        for (u32 l = 0; l < kLanes; ++l) windows |= address[l] >> kWindowShift;
-        if (windows != 0) return generic_lanes<M, R, Store>(w, i, mask);
+    u64 row = 0, differ = 0, windows = 0, base;
+    if (mask == kAllLanes) {
+        base = a[0] + displacement;
+        for (u32 l = 0; l < kLanes; ++l) {
+            u64 v = a[l] + displacement;
+            address[l] = v;
+            row |= (v - base) ^ u64(l * size);
+            differ |= v ^ base;
+            windows |= v;
+        }
+    } else {
+        u32 first = u32(__builtin_ctz(mask));
+        base = a[first] + displacement;
+        differ = gather_addresses(address, a, displacement, mask, first);
+        for (u32 l = 0; l < kLanes; ++l) windows |= address[l];
+        row = 1;
+    }
+    if (Generic && (windows >> kWindowShift) != 0) return generic_lanes<M, R, Store>(w, i, mask);
+    if (row == 0) {
+        check_global(w, base, size * kLanes, size, Store);
+        if constexpr (Store) store_row<M, R>(w, i, reinterpret_cast<u8*>(base));
+        else load_row<M, R>(w, i, reinterpret_cast<const u8*>(base));
+        return;
     }
     if constexpr (Store) {
         check_lanes(w, address, mask, size, true);
@@ -158,25 +165,21 @@ template <class M, class R, class A>
 void load_shared(Warp& w, const Inst& i, u32 mask) {
     alignas(64) u32 off[kLanes];
     u32 size = sizeof(M) * i.n;
-    u32 first = u32(__builtin_ctz(mask));
-    u32 base = shared_offsets<A>(w, i, mask, first, size, off, false);
-    u32 row = 0, differ = 0;
-    for (u32 l = 0; l < kLanes; ++l) row |= (off[l] - base) ^ (l * size), differ |= off[l] ^ base;
+    Pattern p = shared_offsets<A>(w, i, mask, size, off, false);
     const u8* shared = w.shared;
-    if (differ == 0) {
-        load_uniform<M, R>(w, i, mask, shared + base);
-    } else if (mask == kAllLanes && row == 0) {
-        load_row<M, R>(w, i, shared + base);
-    } else if (i.n == 1 && mask == w.live) {
-        R* d = slot<R>(w, i.d);
-        if constexpr (sizeof(M) == 4 && sizeof(R) == 4) gather32(reinterpret_cast<u32*>(d), shared, off);
-        else for (u32 l = 0; l < kLanes; ++l) d[l] = widen<M, R>(shared + off[l]);
-    } else {
-        for (u32 k = 0; k < i.n; ++k) {
-            u32 to = i.n == 1 ? i.d : i.list[k];
-            if (to == ~0U) continue;
-            R* d = slot<R>(w, to);
-            FOR_LANES(l, mask) d[l] = widen<M, R>(shared + off[l] + k * sizeof(M));
+    if (p.same) return load_uniform<M, R>(w, i, mask, shared + p.base);
+    if (p.row) return load_row<M, R>(w, i, shared + p.base);
+    for (u32 k = 0; k < i.n; ++k) {
+        u32 to = i.n == 1 ? i.d : i.list[k];
+        if (to == ~0U) continue;
+        R* d = slot<R>(w, to);
+        const u8* from = shared + k * sizeof(M);
+        if (mask != w.live) {
+            FOR_LANES(l, mask) d[l] = widen<M, R>(from + off[l]);
+        } else if constexpr (sizeof(M) == 4 && sizeof(R) == 4) {
+            gather32(reinterpret_cast<u32*>(d), from, off);
+        } else {
+            for (u32 l = 0; l < kLanes; ++l) d[l] = widen<M, R>(from + off[l]);
         }
     }
 }
@@ -184,14 +187,9 @@ template <class M, class R, class A>
 void store_shared(Warp& w, const Inst& i, u32 mask) {
     alignas(64) u32 off[kLanes];
     u32 size = sizeof(M) * i.n;
-    u32 first = u32(__builtin_ctz(mask));
-    u32 base = shared_offsets<A>(w, i, mask, first, size, off, true);
+    Pattern p = shared_offsets<A>(w, i, mask, size, off, true);
     u8* shared = w.shared;
-    if (mask == kAllLanes) {
-        u32 row = 0;
-        for (u32 l = 0; l < kLanes; ++l) row |= (off[l] - base) ^ (l * size);
-        if (row == 0) return store_row<M, R>(w, i, shared + base);
-    }
+    if (p.row) return store_row<M, R>(w, i, shared + p.base);
     for (u32 k = 0; k < i.n; ++k) {
         const R* s = slot<R>(w, i.n == 1 ? i.b : i.list[k]);
         FOR_LANES(l, mask) {
@@ -207,24 +205,36 @@ void local(Warp& w, const Inst& i, u32 mask) {
     const A* a = slot<A>(w, i.a);
     u32 size = sizeof(M) * i.n;
     alignas(64) u32 off[kLanes];
-    FOR_LANES(l, mask) {
-        u64 at = u64(a[l]) + u64(i.imm);
-        if (sizeof(A) == 4) at = u32(at);
+    u32 first = u32(__builtin_ctz(mask)), differ = 0;
+    for (u32 l = 0; l < kLanes; ++l) {
+        u32 v = u32(u64(a[l]) + u64(i.imm));
+        off[l] = v;
+        differ |= (mask >> l) & 1 ? v ^ u32(u64(a[first]) + u64(i.imm)) : 0;
+    }
+    FOR_LANES(l, differ == 0 ? mask & (0 - mask) : mask) {
+        u64 at = off[l];
+        if (sizeof(A) == 8 && u64(a[l]) + u64(i.imm) != at) at = u64(a[l]) + u64(i.imm);
         if (at + size > w.local_bytes || at > w.local_bytes) raise_illegal(w, l, at, size, Store, "local");
         if ((at & (size - 1)) != 0) raise_misaligned(w, l, at, size);
-        off[l] = u32(at);
     }
     for (u32 k = 0; k < i.n; ++k) {
         u32 reg = i.n != 1 ? i.list[k] : Store ? i.b : i.d;
         if (reg == ~0U) continue;
         R* r = slot<R>(w, reg);
-        FOR_LANES(l, mask) {
-            if constexpr (Store) {
-                M v = M(r[l]);
-                put_interleaved(w.local, off[l] + k * u32(sizeof(M)), l, v);
-            } else {
-                r[l] = R(get_interleaved<M>(w.local, off[l] + k * u32(sizeof(M)), l));
+        u32 part = k * u32(sizeof(M));
+        if (differ == 0 && mask == w.live) {
+            // The same offset in all lanes: whole rows of words. Lanes that have ended may be written along.
+            u32 at = off[first] + part;
+#pragma GCC ivdep
+            for (u32 l = 0; l < kLanes; ++l) {
+                if constexpr (Store) put_interleaved(w.local, at, l, M(r[l]));
+                else r[l] = R(get_interleaved<M>(w.local, at, l));
             }
+            continue;
+        }
+        FOR_LANES(l, mask) {
+            if constexpr (Store) put_interleaved(w.local, off[l] + part, l, M(r[l]));
+            else r[l] = R(get_interleaved<M>(w.local, off[l] + part, l));
         }
     }
 }

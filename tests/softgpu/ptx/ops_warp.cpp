@@ -25,7 +25,7 @@ void shfl(Warp& w, const Inst& i, u32 mask) {
         else j = i32(least | (value & ~segment)), in = j <= i32(most);
         from[l] = in ? u32(j) & 31 : l;
         ok[l] = in;
-        source[l] = a[l];
+        source[l] = (mask >> l) & 1 ? a[l] : 0;  // undefined in the manual; idioms with partial masks count on 0
     }
     Result<u32> r(w, i.d, mask);
     for (int l = 0; l < kLanes; ++l) r.out[l] = source[from[l]];
