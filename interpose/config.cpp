@@ -135,25 +135,23 @@ std::uint32_t read_log_topics(const Reader& reader) {
 
 }  // namespace
 
-bool parse_bytes(std::string_view text, std::uint64_t& bytes) {
+bool parse_bytes(std::string_view text, std::uint64_t& bytes, double bare_letter) {
     const std::string copy(text);
     const char* begin = copy.c_str();
-    if (*begin < '0' || *begin > '9') return false;  // strtod would take "inf", "nan", signs and spaces
-    char* end = nullptr;
+    // strtod would take "inf", "nan", hexadecimal, signs and spaces.
+    if ((*begin < '0' || *begin > '9') && *begin != '.') return false;
     if (begin[0] == '0' && (begin[1] | 0x20) == 'x') return false;
+    char* end = nullptr;
     const double amount = std::strtod(begin, &end);
+    if (end == begin) return false;
     while (*end == ' ') ++end;
     double unit = 1;
     const char* const letters = "KMGT";
     if (const char* letter = *end ? std::strchr(letters, *end & ~0x20) : nullptr) {
-        const int power = static_cast<int>(letter - letters) + 1;
-        ++end;
-        const bool decimal = (*end == 'B' || *end == 'b');
-        unit = std::pow(decimal ? 1000.0 : 1024.0, power);
-        if (*end == 'i' || *end == 'I') {
-            ++end;
-            if (*end != 'B' && *end != 'b') return false;
-        }
+        const auto power = static_cast<double>(letter - letters + 1);
+        const char second = static_cast<char>(*++end | 0x20);
+        unit = std::pow(second == 'i' ? 1024 : second == 'b' ? 1000 : bare_letter, power);
+        if (second == 'i') ++end;
     }
     if (*end == 'B' || *end == 'b') ++end;
     const double value = amount * unit;

@@ -37,8 +37,8 @@ const Config& config();
 /// `look_up(name)` gives a variable's value or null; problems are appended as "NAME=value: what is wrong".
 Config parse_config(const char* (*look_up)(const char* name), std::vector<std::string>& problems);
 
-/// "4096", "512MiB", "1.5G", "16 GB" (K, M, G, T and KiB... are powers of 1024, KB... of 1000). False: not a
-/// size.
-bool parse_bytes(std::string_view text, std::uint64_t& bytes);
+/// "4096", "512MiB", "1.5G", "16 GB": KiB... are powers of 1024, KB... of 1000, bare letters of `bare_letter`.
+/// False: not a size.
+bool parse_bytes(std::string_view text, std::uint64_t& bytes, double bare_letter = 1024);
 
 }  // namespace swapadvisor

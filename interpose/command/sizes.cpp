@@ -2,47 +2,23 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <cmath>
-#include <cstdlib>
+
+#include "interpose/config.h"
 
 namespace swapadvisor::command {
-namespace {
-
-std::optional<std::int64_t> parse(std::string_view text, bool bare_letter_is_binary) {
-    const std::string copy(text);
-    if (copy.empty() || !(std::isdigit(static_cast<unsigned char>(copy[0])) || copy[0] == '.'))
-        return std::nullopt;
-    if (copy.size() > 1 && (copy[1] == 'x' || copy[1] == 'X')) return std::nullopt;
-    char* end = nullptr;
-    const long double number = std::strtold(copy.c_str(), &end);
-    std::string unit;
-    for (; *end != '\0'; ++end)
-        if (*end != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*end)));
-    long double factor = 1;
-    if (!unit.empty() && unit != "b") {
-        const auto power = std::string_view("kmgt").find(unit[0]);
-        if (power == std::string_view::npos) return std::nullopt;
-        const std::string rest = unit.substr(1);
-        const bool binary = rest == "ib" || rest == "i" || (rest.empty() && bare_letter_is_binary);
-        if (!binary && !rest.empty() && rest != "b") return std::nullopt;
-        factor = std::pow(binary ? 1024.0L : 1000.0L, static_cast<long double>(power) + 1);
-    }
-    const long double value = std::round(number * factor);
-    if (!(value >= 0) || value >= 9223372036854775807.0L) return std::nullopt;
-    return static_cast<std::int64_t>(value);
-}
-
-}  // namespace
 
 std::optional<std::int64_t> parse_size(std::string_view text) {
-    return parse(text, true);
+    std::uint64_t bytes = 0;
+    if (!parse_bytes(text, bytes)) return std::nullopt;
+    return static_cast<std::int64_t>(bytes);
 }
 
 std::optional<std::int64_t> parse_rate(std::string_view text) {
-    if (text.size() > 2 && (text.substr(text.size() - 2) == "/s" || text.substr(text.size() - 2) == "/S"))
-        text.remove_suffix(2);
-    return parse(text, false);
+    if (text.ends_with("/s") || text.ends_with("/S")) text.remove_suffix(2);
+    std::uint64_t bytes = 0;
+    if (!parse_bytes(text, bytes, 1000)) return std::nullopt;
+    return static_cast<std::int64_t>(bytes);
 }
 
 std::string format_bytes(std::int64_t bytes) {

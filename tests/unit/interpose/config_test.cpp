@@ -43,11 +43,23 @@ TEST_CASE("sizes as people write them") {
         CHECK(bytes == wanted);
     }
     for (const char* text :
-         {"", "-1", "12Q", "MiB", "1e30", "inf", "nan", "0x10G", " 5", "5 i", "5Mi", "5MiBB", "99999999T"}) {
+         {"", "-1", "12Q", "MiB", "1e30", "inf", "nan", "0x10G", " 5", "5 i", ".", "5MiBB", "99999999T"}) {
         CAPTURE(text);
         std::uint64_t bytes = 99;
         CHECK_FALSE(parse_bytes(text, bytes));
     }
+}
+
+TEST_CASE("bare letters as the caller means them") {
+    std::uint64_t bytes = 0;
+    CHECK(parse_bytes("25G", bytes, 1000));
+    CHECK(bytes == 25000000000ull);
+    CHECK(parse_bytes("25GiB", bytes, 1000));
+    CHECK(bytes == 25ull << 30);
+    CHECK(parse_bytes("25e9", bytes, 1000));
+    CHECK(bytes == 25000000000ull);
+    CHECK(parse_bytes(".5Mi", bytes));
+    CHECK(bytes == 512u << 10);
 }
 
 TEST_CASE("settings from the environment") {
