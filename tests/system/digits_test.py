@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 
 from tap import Suite, equal
 
@@ -13,8 +14,9 @@ SOFTGPU = os.path.join(suite.root, "scripts/softgpu")
 SMALL = ["--epochs", "2", "--width", "8", "--batch", "128", "--seed", "3"]
 
 
-def train(*words, device=(), memory="1GiB", timeout=300):
-    return suite.run([SOFTGPU, "--build", suite.build, "--memory", memory, *device, "--", DIGITS, *words], timeout=timeout)
+def train(*words, device=(), memory="1GiB", env=None, timeout=300):
+    return suite.run([SOFTGPU, "--build", suite.build, "--memory", memory, *device, "--", DIGITS, *words], env=env,
+                     timeout=timeout)
 
 
 def weights(done):
@@ -40,6 +42,20 @@ def _():
     one, two = (train(*SMALL, device=["--threads", n]) for n in ("1", "2"))
     weights(one)
     equal(one.stdout, two.stdout)
+
+
+@suite.test("digits computes what its source says")
+def _():
+    # The losses of the same source compiled for a processor (g++, same order of sums); only rounding may differ.
+    done = train(*SMALL)
+    losses = [float(a) for a in re.findall(r"loss (\S+) accuracy", done.stdout)]
+    for got, wanted in zip(losses, (1.9197319, 1.46035538, 1.11468582, 0.98557024), strict=True):
+        assert abs(got - wanted) < 1e-4 * wanted, (losses, wanted)
+    # And to the bit, for the compiler that this hash was taken with, on every instruction set.
+    compiler = shutil.which("nvcc") or os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin/nvcc")
+    if "V13.0.88" in suite.run([compiler, "--version"]).stdout:
+        for isa in ("base", "avx2"):
+            equal(weights(train(*SMALL, env={"SOFTGPU_ISA": isa})), "a26dd454d421fbfe", isa)
 
 
 @suite.test("digits depends on its seed")
