@@ -28,7 +28,7 @@ PRELOAD_OBJS := $(INTERPOSE_ROUTE_OBJS) $(INTERPOSE_RUNTIME_OBJS)
 PRELOAD_ARCHIVES := $(BUILD)/libswapadvisor_replayer.a $(BUILD)/libswapadvisor_recorder.a
 PRELOAD_LIBS := -l:libzstd.a -l:libxxhash.a
 $(BUILD)/libswapadvisor.so: $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(INTERPOSE_GENERATED)/exports.map
-	$(CXX) $(PRELOAD_LDFLAGS) -Wl,-z,defs $(LDFLAGS) -o $@ $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(PRELOAD_LIBS)
+	$(CXX) $(PRELOAD_LDFLAGS) -Wl,-z,defs -Wl,-u,InitializeInjectionNvtx2 $(LDFLAGS) -o $@ $(PRELOAD_OBJS) $(PRELOAD_ARCHIVES) $(PRELOAD_LIBS)
 
 # The routes with a runtime that manages nothing, for tests of the routes alone. Its methods are never reached.
 ROUTES_ONLY_OBJS := $(INTERPOSE_ROUTE_OBJS) $(BUILD)/obj/interpose/no_runtime.o

@@ -209,7 +209,8 @@ def write_entries(entries, hooked):
 def write_exports(hooked):
     out = ["SWAPADVISOR {\n  global:\n"]
     out += [f"    {e.symbol};\n" for e in hooked]
-    out.append("    swapadvisor_iteration;\n  local: *;\n};\n")
+    # A program's mark of its iterations, and the entry that NVTX's header looks for (NVTX_INJECTION64_PATH).
+    out.append("    swapadvisor_iteration;\n    InitializeInjectionNvtx2;\n  local: *;\n};\n")
     # Programs ask for the version their glibc had; both are the same function here.
     names = "dlopen; dlsym; dlvsym;"
     out.append(f"GLIBC_2.2.5 {{ global: {names} }};\nGLIBC_2.34 {{ global: {names} }} GLIBC_2.2.5;\n")

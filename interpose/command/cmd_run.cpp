@@ -200,6 +200,7 @@ int start(const Launch& launch) {
             if (!advice.refusal.empty()) return fail(2, advice.refusal);
             apply_framework_settings(advice, launch.quiet);
         }
+        setenv("NVTX_INJECTION64_PATH", object.c_str(), 0);  // the program's ranges name its ops; what is set stays
         setenv("LD_PRELOAD", preload_list(object, std::getenv("LD_PRELOAD")).c_str(), 1);
         descriptor = start_watcher(path);
         if (descriptor >= 0) {

@@ -41,12 +41,12 @@ def _():
     assert needed and set(needed) <= allowed, needed
 
 
-@suite.test("preload object exports only hooks, dlopen, dlsym, dlvsym and the iteration mark")
+@suite.test("preload object exports only hooks, dlopen, dlsym, dlvsym and two entries of its own")
 def _():
     text = suite.run(["nm", "-D", "--defined-only", SHIM]).stdout
     names = {line.split()[2].split("@")[0] for line in text.splitlines() if len(line.split()) == 3 and line.split()[1] != "A"}
     others = {n for n in names if not re.match(r"cu[A-Z]\w+$", n)}
-    equal(others, {"dlopen", "dlsym", "dlvsym", "swapadvisor_iteration"})
+    equal(others, {"dlopen", "dlsym", "dlvsym", "swapadvisor_iteration", "InitializeInjectionNvtx2"})
 
 
 @suite.test("exit status is the program's")
@@ -126,6 +126,7 @@ def _():
     done = launch("run", "-q", "--strict", "--memory", "64M", "--host-memory", "1G", "-o", "out.txt", "--planner", "fast",
                   "--seconds", "3", "--", "env")
     env = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    equal(env["NVTX_INJECTION64_PATH"], SHIM)
     assert abs(int(env.pop("SWAPADVISOR_START")) * 1e-9 - time.time()) < 600
     equal({k: v for k, v in env.items() if k.startswith("SWAPADVISOR")},
           {"SWAPADVISOR_QUIET": "1", "SWAPADVISOR_STRICT": "1", "SWAPADVISOR_MEMORY": "64M", "SWAPADVISOR_HOST_MEMORY": "1G",
