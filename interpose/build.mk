@@ -21,7 +21,7 @@ $(BUILD)/obj/interpose/wrappers.o: $(INTERPOSE_GENERATED)/wrappers.cpp $(INTERPO
 $(BUILD)/obj/interpose/routes.o: $(INTERPOSE_GENERATED)/entries.inc
 
 # Needs nothing but libc, so that it can be loaded into any process.
-PRELOAD_LDFLAGS = -shared -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,-z,nodelete \
+PRELOAD_LDFLAGS = -shared -static-libstdc++ -static-libgcc -Wl,-z,nodelete \
 	-Wl,--version-script=$(INTERPOSE_GENERATED)/exports.map -Wl,-soname,libswapadvisor.so
 
 PRELOAD_OBJS := $(INTERPOSE_ROUTE_OBJS) $(INTERPOSE_RUNTIME_OBJS)
