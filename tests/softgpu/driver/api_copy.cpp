@@ -28,6 +28,13 @@ CopyWork linear(std::uint64_t to, CUmemorytype to_type, std::uint64_t from, CUme
     return w;
 }
 
+/// Reached through the devices that own the memory: no peer access is needed.
+CopyWork between_peers(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
+    CopyWork w = linear(to, CU_MEMORYTYPE_DEVICE, from, CU_MEMORYTYPE_DEVICE, bytes);
+    w.peer = true;
+    return w;
+}
+
 constexpr std::uint64_t kStagedAtOnce = 64 << 10;
 
 /// Ordinary (pageable) host memory cannot be read by a copy engine later on.
@@ -115,9 +122,10 @@ CUresult copy_from_3d(const CUDA_MEMCPY3D& p, CopyWork* w) {
 
 namespace {
 
-CUresult run_3d(Call& call, const StreamRef& stream, const CUDA_MEMCPY3D* p, bool synchronous) {
+CUresult run_3d(Call& call, const StreamRef& stream, const CUDA_MEMCPY3D* p, bool synchronous, bool peer = false) {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     CopyWork w;
+    w.peer = peer;
     if (const CUresult r = copy_from_3d(*p, &w); r != CUDA_SUCCESS) return r;
     return run(call, stream, std::move(w), synchronous);
 }
@@ -155,7 +163,7 @@ CUresult run_3d_peer(Call& call, const StreamRef& stream, const CUDA_MEMCPY3D_PE
     q.dstMemoryType = p->dstMemoryType, q.dstHost = p->dstHost, q.dstDevice = p->dstDevice;
     q.dstPitch = p->dstPitch, q.dstHeight = p->dstHeight;
     q.WidthInBytes = p->WidthInBytes, q.Height = p->Height, q.Depth = p->Depth;
-    return run_3d(call, stream, &q, synchronous);
+    return run_3d(call, stream, &q, synchronous, true);
 }
 
 constexpr auto H = CU_MEMORYTYPE_HOST;
@@ -181,7 +189,9 @@ SOFTCU cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) { SOFTGPU
 SOFTCU cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) { SOFTGPU_SYNC_COPY(number(to), H, from, D, bytes); }
 SOFTCU cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) { SOFTGPU_SYNC_COPY(to, D, from, D, bytes); }
 SOFTCU cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
-    SOFTGPU_SYNC_COPY(to, D, from, D, bytes);
+    SOFTGPU_CALL(kContext);
+    if (!to || !from) return bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return run(call, default_stream(), between_peers(to, from, bytes), true);
 }
 SOFTCU cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     SOFTGPU_ASYNC_COPY(to, U, from, U, bytes, stream);
@@ -196,7 +206,9 @@ SOFTCU cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUst
     SOFTGPU_ASYNC_COPY(to, D, from, D, bytes, stream);
 }
 SOFTCU cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream stream) {
-    SOFTGPU_ASYNC_COPY(to, D, from, D, bytes, stream);
+    SOFTGPU_CALL(kContext);
+    if (!to || !from) return bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return run(call, resolve_stream(stream), between_peers(to, from, bytes), false);
 }
 
 // ---- shaped copies ----

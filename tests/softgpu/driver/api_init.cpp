@@ -54,6 +54,7 @@ SOFTCU cuInit(unsigned flags) {
         d.sim.add_device();
     }
     d.initialised = true;
+    d.watch_idleness();
     return CUDA_SUCCESS;
 }
 

@@ -34,7 +34,7 @@ CUresult destroy(CUstream handle) {
     if (busy && stream->blocking()) {
         OpRef marker = new_op(context->legacy, "marker");
         marker->quiet = true;
-        enqueue(context->legacy, marker, {stream->tail}, {&stream->clock});
+        enqueue(context->legacy, marker, {stream->tail}, {&stream->tail->clock});
     }
     if (busy)
         context->detached.push_back(stream);
@@ -88,7 +88,7 @@ CUresult wait_event(Call& call, const StreamRef& stream, CUevent handle, unsigne
     if (!event->record) return CUDA_SUCCESS;
     OpRef op = new_op(stream, "event wait");
     op->quiet = true;
-    enqueue(stream, op, {event->record}, {&event->clock});
+    enqueue(stream, op, {event->record}, {&event->record->clock});
     bound_queue(call);
     return CUDA_SUCCESS;
 }

@@ -44,7 +44,6 @@ struct CUstream_st {
     std::uint64_t id = 0;
     unsigned slot = 0;
     softgpu::OpRef tail;             ///< last operation
-    softgpu::VectorClock clock;      ///< of the last operation
     std::shared_ptr<softgpu::CaptureSession> capture;
     std::vector<CUgraphNode_st*> capture_leaves;  ///< what the next captured operation depends on
     CUstreamAttrValue attributes[16]{};
@@ -56,7 +55,6 @@ struct CUevent_st {
     CUctx_st* context = nullptr;
     unsigned flags = 0;
     softgpu::OpRef record;  ///< last record operation; null: never recorded (counts as complete)
-    softgpu::VectorClock clock;
     std::weak_ptr<softgpu::CaptureSession> capture;  ///< recorded last in this capture
     std::vector<CUgraphNode_st*> capture_nodes;
     bool captured = false;
@@ -101,6 +99,7 @@ struct Device {
 
 struct Driver {
     Driver();
+    void watch_idleness();  ///< starts the watching thread
 
     std::mutex mutex;
     bool initialised = false;
@@ -117,7 +116,8 @@ struct Driver {
     std::vector<std::weak_ptr<CaptureSession>> captures;  ///< open ones
     std::unique_ptr<RaceCheck> races;
     std::unique_ptr<Stats> stats;
-    std::uint64_t copies_started = 0;
+    std::uint64_t copies_started = 0, call_count = 0;
+    std::map<std::uint64_t, VectorClock> written_values;  ///< by address: what a cuStreamWriteValue knew
     std::map<std::uint64_t, std::uint64_t> graph_addresses;  ///< of allocation nodes: address -> bytes
     std::map<const Graph*, CUgraph_st*> child_handles;        ///< handed out for graphs inside nodes
     std::vector<std::function<void()>> deferred;             ///< host functions to call once the lock is free

@@ -54,5 +54,4 @@ struct CUgraphExec_st {
     CUctx_st* context = nullptr;
     unsigned long long flags = 0;
     softgpu::OpRef last;  ///< executables do not overlap themselves
-    softgpu::VectorClock last_clock;
 };

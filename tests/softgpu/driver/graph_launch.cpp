@@ -57,7 +57,7 @@ OpRef place_graph(Launch& launch, const Graph& graph, const OpRef& first) {
             }
             if (const auto* wait = std::get_if<WaitWork>(&work); wait && wait->event->record) {
                 after.push_back(wait->event->record);
-                clocks.push_back(&wait->event->clock);
+                clocks.push_back(&wait->event->record->clock);
             }
             // Branches get slots of their own, so that they do not count as ordered.
             if (continued.insert(after[0].get()).second) {
@@ -70,7 +70,6 @@ OpRef place_graph(Launch& launch, const Graph& graph, const OpRef& first) {
             note_work(op, work);
             if (auto* record = std::get_if<RecordWork>(&work)) {
                 record->event->record = op;
-                record->event->clock = op->clock;
             }
         }
         placed[node] = op;
@@ -120,7 +119,9 @@ CUresult launch_graph(Call& call, CUgraphExec_st* exec, const StreamRef& stream)
         return error;
     Launch launch{stream, {}};
     OpRef first = quiet_op(stream, "graph start");
-    enqueue(stream, first, {exec->last}, {&exec->last_clock});
+    std::vector<const VectorClock*> known;
+    if (exec->last) known.push_back(&exec->last->clock);
+    enqueue(stream, first, {exec->last}, known);
     OpRef last = place_graph(launch, *exec->graph, first);
     // The stream goes on behind the end marker; slots of branches and the graph itself live until then.
     OpRef end = quiet_op(stream, "graph done");
@@ -129,7 +130,6 @@ CUresult launch_graph(Call& call, CUgraphExec_st* exec, const StreamRef& stream)
     };
     enqueue(stream, end, {last}, {&last->clock});
     exec->last = end;
-    exec->last_clock = end->clock;
     bound_queue(call);
     return CUDA_SUCCESS;
 }

@@ -118,6 +118,7 @@ void set(Options& o, const std::string& key, const std::string& v) {
     else if (key == "verbose") o.verbose = parse_bool(key, v);
     else if (key == "host-memory") o.host_memory = size();
     else if (key == "queue") o.queue = static_cast<std::uint64_t>(parse_int(key, v, 1, 1'000'000'000));
+    else if (key == "idle") o.idle = parse_time(key, v);
     else if (key == "fault") parse_fault(o, v);
     else bad(key, "unknown setting");
 }

@@ -52,6 +52,7 @@ struct Options {
     std::uint64_t host_memory = 0;      ///< limit on pinned memory, 0 = none
     std::uint64_t max_allocation = 0;   ///< larger device allocations fail, 0 = none
     std::uint64_t queue = 1024;         ///< operations a host thread may run ahead
+    Time idle = 10'000'000'000;         ///< real time without a driver call after which queued work runs; 0 = never
     std::vector<CallFault> call_faults;
     std::vector<CopyFault> copy_faults;
 };

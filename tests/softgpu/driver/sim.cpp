@@ -85,6 +85,10 @@ void Sim::complete(const OpRef& op) {
     op->dependents.clear();
     for (const OpRef& next : dependents) {
         next->ready = std::max(next->ready, now_);
+        if (op->late_clock) {
+            join(next->clock, op->clock);
+            next->late_clock = true;
+        }
         if (--next->pending > 0) continue;
         next->state = Op::State::ready;
         if (next->ready > now_)

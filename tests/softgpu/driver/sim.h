@@ -60,6 +60,7 @@ struct Op {
     unsigned slot = 0;  ///< the stream (or graph branch) it belongs to, for vector clocks
     std::uint64_t sequence = 0;
     VectorClock clock;  ///< includes itself
+    bool late_clock = false;  ///< learnt something while running: dependents must hear of it
     bool tells_host = false;  ///< its end is seen by host code (host functions)
 
     std::uint64_t bytes = 0;  ///< of a copy

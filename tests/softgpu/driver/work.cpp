@@ -30,14 +30,15 @@ void illegal_access(const Op& op, const std::string& text) {
 }
 
 /// Checks a range that is about to be used by a copy or memset on the device; reports and fails the context if bad.
-bool usable(const Op& op, std::uint64_t address, std::uint64_t bytes, bool write) {
+bool usable(const Op& op, std::uint64_t address, std::uint64_t bytes, bool write, bool peer = false) {
     Memory& memory = driver().memory;
     if (bytes == 0) return true;
     const Span* first = memory.find(address);
     if (!first && !memory.in_range(address)) return true;  // pageable host memory
     bool allowed = true;
     const bool covered = memory.cover(address, bytes, [&](Span& span, std::uint64_t, std::uint64_t) {
-        const std::uint8_t access = span.access[static_cast<std::size_t>(op.device)];
+        const int device = peer && span.device >= 0 ? span.device : op.context->device;
+        const std::uint8_t access = span.access[static_cast<std::size_t>(device)];
         allowed &= access == kReadWrite || (access == kRead && !write) || !span.on_host();
         if (!span.on_host() && span.kind == SpanKind::mapped) allowed &= access != kNoAccess;
         if (span.kind != SpanKind::mapped && &span != first) allowed = false;
@@ -61,8 +62,8 @@ std::uint64_t extent(const CopySide& side, const CopyWork& w) {
 
 void run_copy(const Op& op, const CopyWork& w) {
     if (op.context->error != CUDA_SUCCESS || w.bytes() == 0) return;
-    if (!w.staged && !usable(op, w.from.address, extent(w.from, w), false)) return;
-    if (!usable(op, w.to.address, extent(w.to, w), true)) return;
+    if (!w.staged && !usable(op, w.from.address, extent(w.from, w), false, w.peer)) return;
+    if (!usable(op, w.to.address, extent(w.to, w), true, w.peer)) return;
     Memory& memory = driver().memory;
     const std::uint64_t from = w.staged ? reinterpret_cast<std::uint64_t>(w.staged->data()) : w.from.address;
     for (std::uint64_t z = 0; z < w.depth; ++z)
@@ -165,7 +166,7 @@ bool satisfied(std::uint64_t address, T value, unsigned flags) {
 }
 
 /// Works through the list as far as it goes; true at its end.
-bool step_batch(const Op& op, const std::vector<CUstreamBatchMemOpParams>& list, std::size_t* at) {
+bool step_batch(Op& op, const std::vector<CUstreamBatchMemOpParams>& list, std::size_t* at) {
     for (; *at < list.size(); ++*at) {
         const CUstreamBatchMemOpParams& p = list[*at];
         if (op.context->error != CUDA_SUCCESS) return true;
@@ -177,7 +178,12 @@ bool step_batch(const Op& op, const std::vector<CUstreamBatchMemOpParams>& list,
                 if (wide ? !satisfied<std::uint64_t>(p.waitValue.address, p.waitValue.value64, p.waitValue.flags)
                          : !satisfied<std::uint32_t>(p.waitValue.address, p.waitValue.value, p.waitValue.flags))
                     return false;
-                note_use(op, p.waitValue.address, wide ? 8 : 4, false);
+                // What the writer knew holds from here on.
+                if (const auto it = driver().written_values.find(p.waitValue.address);
+                    it != driver().written_values.end()) {
+                    join(op.clock, it->second);
+                    op.late_clock = true;
+                }
                 break;
             case CU_STREAM_MEM_OP_WRITE_VALUE_32:
             case CU_STREAM_MEM_OP_WRITE_VALUE_64:
@@ -188,7 +194,7 @@ bool step_batch(const Op& op, const std::vector<CUstreamBatchMemOpParams>& list,
                 else
                     std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(p.writeValue.address))
                         .store(p.writeValue.value, std::memory_order_release);
-                note_use(op, p.writeValue.address, wide ? 8 : 4, true);
+                join(driver().written_values[p.writeValue.address], op.clock);
                 break;
             default:
                 break;  // flushes and barriers: everything before is visible already
@@ -199,7 +205,7 @@ bool step_batch(const Op& op, const std::vector<CUstreamBatchMemOpParams>& list,
 
 // ---- validation ----
 
-CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t bytes, bool write) {
+CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t bytes, bool write, bool peer = false) {
     if (bytes == 0) return CUDA_SUCCESS;
     Memory& memory = driver().memory;
     if (side.address == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -215,7 +221,8 @@ CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t by
     }
     bool allowed = true;
     const bool covered = memory.cover(side.address, bytes, [&](const Span& s, std::uint64_t, std::uint64_t) {
-        const std::uint8_t access = s.access[static_cast<std::size_t>(context->device)];
+        const int device = peer && s.device >= 0 ? s.device : context->device;
+        const std::uint8_t access = s.access[static_cast<std::size_t>(device)];
         if (s.kind == SpanKind::mapped && (access == kNoAccess || (write && access != kReadWrite))) allowed = false;
         // One allocation: running on into its neighbour is a mistake even where the neighbour happens to be mapped.
         if (s.kind != SpanKind::mapped && &s != span) allowed = false;
@@ -312,9 +319,9 @@ CUresult validate(CUctx_st* context, const Work& work) {
     if (const auto* w = std::get_if<KernelWork>(&work)) return validate_kernel(context, *w);
     if (const auto* w = std::get_if<CopyWork>(&work)) {
         if (w->bytes() == 0) return CUDA_SUCCESS;
-        if (const CUresult r = w->staged ? CUDA_SUCCESS : validate_side(context, w->from, extent(w->from, *w), false); r)
+        if (const CUresult r = w->staged ? CUDA_SUCCESS : validate_side(context, w->from, extent(w->from, *w), false, w->peer); r)
             return r;
-        return validate_side(context, w->to, extent(w->to, *w), true);
+        return validate_side(context, w->to, extent(w->to, *w), true, w->peer);
     }
     if (const auto* w = std::get_if<MemsetWork>(&work)) {
         const std::uint64_t row = w->width * w->element;
@@ -454,7 +461,6 @@ CUresult submit(Call& call, const StreamRef& stream, Work work, OpRef* out) {
     note_work(op, work);
     if (auto* w = std::get_if<RecordWork>(&work)) {
         w->event->record = op;
-        w->event->clock = op->clock;
         w->event->captured = false;
     }
     if (out) *out = op;

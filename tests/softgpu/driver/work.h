@@ -34,6 +34,7 @@ struct CopyWork {
     CopySide from, to;
     std::uint64_t width = 0, height = 1, depth = 1;
     CUDA_MEMCPY3D original{};  ///< as given, for the getters of graph nodes
+    bool peer = false;             ///< cuMemcpyPeer*: each side is reached through its own device
     std::shared_ptr<std::vector<std::byte>> staged;  ///< contents of a pageable source, taken at the call
     bool linear() const { return height == 1 && depth == 1; }
     std::uint64_t bytes() const { return width * height * depth; }

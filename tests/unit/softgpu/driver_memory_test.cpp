@@ -284,6 +284,7 @@ TEST_CASE("memory: what is known about an address") {
         OK(cuMemAlloc(&far, 64));
         OK(cuCtxPopCurrent(nullptr));
         OK(cuMemcpyPeer(far, other, p, gpu.context, 64));
+        OK(cuMemcpyPeer(far, other, m.address, gpu.context, 64));
         OK(cuCtxEnablePeerAccess(other, 0));
         EXPECT(cuCtxEnablePeerAccess(other, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
         OK(gpu.put(far, 3));
