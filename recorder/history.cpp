@@ -32,6 +32,7 @@ History::History(std::size_t max_ops) : ops(max_ops), events(max_ops * 4), touch
 BufferSlot History::take_slot() {
     if (dead_first_ < dead_.size() && buffers[dead_[dead_first_]].death_event < events.first()) {
         const BufferSlot slot = dead_[dead_first_++];
+        if (dead_first_ + 4 < dead_.size()) __builtin_prefetch(&buffers[dead_[dead_first_ + 4]]);
         if (dead_first_ > 1024 && dead_first_ * 2 > dead_.size()) {
             dead_.erase(dead_.begin(), dead_.begin() + static_cast<std::ptrdiff_t>(dead_first_));
             dead_first_ = 0;
@@ -44,7 +45,7 @@ BufferSlot History::take_slot() {
 }
 
 void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site) {
-    if (slot_by_id_.count(id)) release(id);  // a lost release: the newer allocation is the truth
+    if (slot_by_id_.find(id)) release(id);  // a lost release: the newer allocation is the truth
     const BufferSlot slot = take_slot();
     BufferHistory& buffer = buffers[slot];
     buffer.id = id;
@@ -55,7 +56,7 @@ void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_
     buffer.birth_op = ops.end();
     buffer.small = small;
     buffer.place = places_[small]++;
-    slot_by_id_.emplace(id, slot);
+    slot_by_id_[id] = slot;
     if (small)
         ++small_live_;
     else
@@ -64,10 +65,10 @@ void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_
 }
 
 void History::release(BufferId id) {
-    const auto found = slot_by_id_.find(id);
-    if (found == slot_by_id_.end()) return;
-    const BufferSlot slot = found->second;
-    slot_by_id_.erase(found);
+    const BufferSlot* found = slot_by_id_.find(id);
+    if (!found) return;
+    const BufferSlot slot = *found;
+    slot_by_id_.erase(id);
     BufferHistory& buffer = buffers[slot];
     buffer.death_event = events.end();
     if (buffer.small)
@@ -79,19 +80,17 @@ void History::release(BufferId id) {
 }
 
 void History::escaped(BufferId id) {
-    const auto found = slot_by_id_.find(id);
-    if (found != slot_by_id_.end()) buffers[found->second].escaped = true;
+    if (const BufferSlot* slot = slot_by_id_.find(id)) buffers[*slot].escaped = true;
 }
 
 BufferSlot History::slot_of(BufferId id) {
-    const auto found = slot_by_id_.find(id);
-    if (found != slot_by_id_.end()) return found->second;
+    if (const BufferSlot* known = slot_by_id_.find(id)) return *known;
     // Never announced: takes part as something small that was always there.
     const BufferSlot slot = take_slot();
     buffers[slot].id = id;
     buffers[slot].small = true;
     ++small_live_;
-    slot_by_id_.emplace(id, slot);
+    slot_by_id_[id] = slot;
     return slot;
 }
 

@@ -6,9 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
+#include "recorder/flat_map.h"
 #include "recorder/iteration.h"
 #include "recorder/op.h"
 
@@ -138,7 +138,7 @@ class History {
     BufferSlot take_slot();
     std::uint64_t range_hash(std::uint64_t last, std::uint64_t length) const;
 
-    std::unordered_map<BufferId, BufferSlot> slot_by_id_;
+    FlatMap<BufferSlot> slot_by_id_;
     std::vector<BufferSlot> dead_;  // FIFO: [dead_first_, size)
     std::size_t dead_first_ = 0;
     std::uint64_t places_[2] = {0, 0};

@@ -129,17 +129,17 @@ class Analyser {
     }
 
     void release(BufferId id) {
-        const auto found = live_.find(id);
-        if (found == live_.end()) return;
+        const Live* found = live_.find(id);
+        if (!found) return;
         if (!peak_is_noted_) note_peak();
-        const Live& buffer = found->second;
+        const Live buffer = *found;
         live_bytes_ = wrapping_add(live_bytes_, -buffer.bytes);
         if (buffer.absent) absent_bytes_ = wrapping_add(absent_bytes_, -buffer.bytes);
         const auto total = by_site_.find(buffer.site);
         --total->second.buffers;
         total->second.bytes = wrapping_add(total->second.bytes, -buffer.bytes);
         if (total->second.buffers == 0) by_site_.erase(total);
-        live_.erase(found);
+        live_.erase(id);
     }
 
     // The set at the peak is taken when the first buffer after it goes: once per new maximum.
@@ -162,12 +162,12 @@ class Analyser {
         if (seen.kind == SwapKind::out) add(out_total_, seen.bytes);
         drops_ += seen.kind == SwapKind::drop;
         any_swap_ = true;
-        const auto found = live_.find(seen.buffer);
-        if (found == live_.end()) return;
+        Live* found = live_.find(seen.buffer);
+        if (!found) return;
         const bool absent = seen.kind != SwapKind::in;
-        if (absent != found->second.absent)
-            absent_bytes_ = wrapping_add(absent_bytes_, absent ? found->second.bytes : -found->second.bytes);
-        found->second.absent = absent;
+        if (absent != found->absent)
+            absent_bytes_ = wrapping_add(absent_bytes_, absent ? found->bytes : -found->bytes);
+        found->absent = absent;
         peak_resident_ = std::max(peak_resident_, wrapping_add(live_bytes_, -absent_bytes_));
     }
 
@@ -198,8 +198,8 @@ class Analyser {
                 result_.device.name = std::string(text);
                 break;
             case TextKind::escape:
-                if (const auto found = live_.find(id); found != live_.end() && escaped_.size() < kMaxTexts)
-                    escaped_[id] = {found->second, std::string(text)};
+                if (const Live* found = live_.find(id); found && escaped_.size() < kMaxTexts)
+                    escaped_[id] = {*found, std::string(text)};
                 break;
         }
     }
@@ -248,7 +248,7 @@ class Analyser {
     TraceAnalysis result_;
     IterationFinder finder_;
     std::vector<Touch> touches_;
-    std::unordered_map<BufferId, Live> live_;
+    FlatMap<Live> live_;
     std::unordered_map<std::uint64_t, SiteTotal> by_site_, at_peak_;
     std::int64_t live_bytes_ = 0, peak_bytes_ = 0, absent_bytes_ = 0, peak_resident_ = 0;
     std::uint64_t peak_seq_ = 0;
