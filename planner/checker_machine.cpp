@@ -146,15 +146,11 @@ class Machine {
                 const bool newborn = stay.origin == Origin::alloc && stay.begin == p;
                 if (!newborn && !arrived(k, r)) return false;
             }
-        for (TensorId t : op.writes) {
-            if (model_.in_arena[t]) continue;
-            const Residency& stay = model_.residencies[stay_at(t, p)];
-            for (int save : stay.saves)
-                if (plan_.actions[save].after < p && !action_done(k, save)) return false;
-            if (stay.origin == Origin::initial)
-                for (int save : model_.residencies[stay.previous].saves)
-                    if (!action_done(k - 1, save)) return false;
-        }
+        // Saves of the tensor from before, those of the previous iteration included.
+        for (TensorId t : op.writes)
+            for (int r : model_.of_tensor[t])
+                for (int save : model_.residencies[r].saves)
+                    if (!action_done(plan_.actions[save].after < p ? k : k - 1, save)) return false;
         return true;
     }
 

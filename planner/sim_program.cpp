@@ -211,7 +211,11 @@ void Compiler::close_iteration() {
             return fail("tensor " + std::to_string(t) + " does not end where it begins");
     }
     for (std::size_t i = 0; i < program_.ins.size(); ++i)
-        if (in_left_stay_[i] >= 0) raise(program_.ins[i].need_other, stays_[in_left_stay_[i]].release_outs);
+        if (in_left_stay_[i] >= 0) {  // its previous `out` or `drop` is done
+            const Stay& left = stays_[in_left_stay_[i]];
+            raise(program_.ins[i].need_ops, left.release_ops);
+            raise(program_.ins[i].need_other, left.release_outs);
+        }
     for (const FirstIn& f : first_ins_) {
         if (left_stay_[f.tensor] < 0) continue;
         const std::int32_t release = stays_[left_stay_[f.tensor]].release_outs;
