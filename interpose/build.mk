@@ -38,11 +38,7 @@ $(BUILD)/tests/interpose/libroutes_only.so: $(ROUTES_ONLY_OBJS) $(INTERPOSE_GENE
 TEST_DEPS += $(BUILD)/tests/interpose/libroutes_only.so
 
 # The command. It links the planner and the recorder, and never the driver.
-COMMAND_SRCS := $(wildcard interpose/command/*.cpp)
-ifeq ($(wildcard planner/bound.cpp),)
-COMMAND_SRCS := $(filter-out %/cmd_plan.cpp %/cmd_sweep.cpp %/cmd_simulate.cpp %/cmd_bound.cpp %/planner_input.cpp,$(COMMAND_SRCS))
-endif
-COMMAND_OBJS := $(call obj,$(COMMAND_SRCS)) $(call obj,interpose/config.cpp interpose/log.cpp interpose/outputs.cpp)
+COMMAND_OBJS := $(call obj,$(wildcard interpose/command/*.cpp) interpose/config.cpp interpose/log.cpp interpose/outputs.cpp)
 $(BUILD)/obj/interpose/command/main.o: EXTRA_CXXFLAGS := -DSWAPADVISOR_VERSION='"1.0.0"'
 $(BUILD)/swapadvisor: $(COMMAND_OBJS) $(BUILD)/libswapadvisor_replayer.a $(BUILD)/libswapadvisor_recorder.a $(BUILD)/libswapadvisor_planner.a
 	$(CXX) $(LDFLAGS) -o $@ $^ -lfmt -ldl -lpthread $(RECORDER_LIBS) $(PLANNER_LIBS)

@@ -5,17 +5,17 @@
 
 namespace swapadvisor::command {
 
-[[gnu::weak]] int cmd_run(int argc, char** argv);
-[[gnu::weak]] int cmd_record(int argc, char** argv);
-[[gnu::weak]] int cmd_replay(int argc, char** argv);
-[[gnu::weak]] int cmd_doctor(int argc, char** argv);
-[[gnu::weak]] int cmd_plan(int argc, char** argv);
-[[gnu::weak]] int cmd_sweep(int argc, char** argv);
-[[gnu::weak]] int cmd_simulate(int argc, char** argv);
-[[gnu::weak]] int cmd_bound(int argc, char** argv);
-[[gnu::weak]] int cmd_report(int argc, char** argv);
-[[gnu::weak]] int cmd_export(int argc, char** argv);
-[[gnu::weak]] int cmd_import(int argc, char** argv);
-[[gnu::weak]] int cmd_diff(int argc, char** argv);
+int cmd_run(int argc, char** argv);
+int cmd_record(int argc, char** argv);
+int cmd_replay(int argc, char** argv);
+int cmd_doctor(int argc, char** argv);
+int cmd_plan(int argc, char** argv);
+int cmd_sweep(int argc, char** argv);
+int cmd_simulate(int argc, char** argv);
+int cmd_bound(int argc, char** argv);
+int cmd_report(int argc, char** argv);
+int cmd_export(int argc, char** argv);
+int cmd_import(int argc, char** argv);
+int cmd_diff(int argc, char** argv);
 
 }  // namespace swapadvisor::command
