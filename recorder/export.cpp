@@ -16,6 +16,10 @@ constexpr std::int64_t kLaunchNs = 2'000;
 const DeviceModel kAssumedLink{"", 0, 12'000'000'000, 12'000'000'000, 20'000'000'000, 10'000};
 constexpr std::int64_t kAssumedMemory = std::int64_t{1} << 40;
 
+bool link_measured(const DeviceModel& d) {
+    return d.h2d_bytes_per_s > 0 && d.d2h_bytes_per_s > 0 && d.duplex_bytes_per_s > 0;
+}
+
 bool wraps(const TensorRecord& t) {
     return !t.persistent && t.birth_event >= 0 && t.death_event >= 0 && t.death_event < t.birth_event;
 }
@@ -46,9 +50,10 @@ std::int64_t op_duration_or_estimate(const Iteration& iteration, const OpRecord&
     std::int64_t bytes = 0;
     for (const OpRecord::Use& use : op.uses)
         bytes += iteration.tensors[static_cast<std::size_t>(use.tensor)].bytes;
+    const DeviceModel& link = link_measured(device) ? device : kAssumedLink;
     std::int64_t bytes_per_us = kDeviceBytesPerUs;
-    if (op.kind == OpKind::memcpy_h2d) bytes_per_us = device.h2d_bytes_per_s / 1'000'000;
-    if (op.kind == OpKind::memcpy_d2h) bytes_per_us = device.d2h_bytes_per_s / 1'000'000;
+    if (op.kind == OpKind::memcpy_h2d) bytes_per_us = link.h2d_bytes_per_s / 1'000'000;
+    if (op.kind == OpKind::memcpy_d2h) bytes_per_us = link.d2h_bytes_per_s / 1'000'000;
     return kLaunchNs + bytes / std::max<std::int64_t>(1, bytes_per_us) * 1000;
 }
 
@@ -82,8 +87,7 @@ std::string graph_json(const Iteration& iteration, const DeviceModel& device, co
     json.key("device").object();
     if (!device.name.empty()) json.field("name", device.name);
     // Rates are measured late, if at all; a graph must have some.
-    const bool measured =
-        device.h2d_bytes_per_s > 0 && device.d2h_bytes_per_s > 0 && device.duplex_bytes_per_s > 0;
+    const bool measured = link_measured(device);
     const DeviceModel& link = measured ? device : kAssumedLink;
     json.field("memory_bytes", device.memory_bytes > 0 ? device.memory_bytes : kAssumedMemory)
         .field("h2d_bytes_per_s", link.h2d_bytes_per_s)

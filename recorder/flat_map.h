@@ -23,6 +23,7 @@ class FlatMap {
             if (entries_[i].key == key) return &entries_[i].value;
         }
     }
+    const Value* find(std::uint64_t key) const { return const_cast<FlatMap*>(this)->find(key); }
     /// The value of `key`, made if absent.
     Value& operator[](std::uint64_t key) {
         if (size_ * 2 >= entries_.size()) grow();

@@ -5,6 +5,8 @@
 namespace swapadvisor {
 namespace {
 
+constexpr std::size_t kMaxKeysTimed = 1 << 16;
+
 // Polynomial hash modulo the Mersenne prime 2^61 - 1.
 constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
 constexpr std::uint64_t kBase = 0x0D1B54A32D192ED0ull % kPrime;
@@ -124,7 +126,18 @@ std::uint64_t History::op(const OpView& op) {
 }
 
 void History::op_duration(std::uint64_t seq, std::int64_t ns) {
-    if (ops.has(seq)) ops[seq].duration_ns = std::max<std::int64_t>(ns, 1);
+    if (!ops.has(seq)) return;
+    ops[seq].duration_ns = std::max<std::int64_t>(ns, 1);
+    const std::uint64_t key = ops[seq].key;
+    if (std::int64_t* known = duration_by_key_.find(key))
+        *known = (*known + ops[seq].duration_ns + 1) / 2;
+    else if (duration_by_key_.size() < kMaxKeysTimed)
+        duration_by_key_[key] = ops[seq].duration_ns;
+}
+
+std::int64_t History::known_duration(std::uint64_t key) const {
+    const std::int64_t* known = duration_by_key_.find(key);
+    return known ? *known : 0;
 }
 
 std::uint64_t History::oldest_op() const {

@@ -127,6 +127,8 @@ class History {
     /// the same place of their own period?
     bool same_place(std::uint64_t i, std::uint64_t lag) const;
     std::int64_t live_bytes() const { return live_bytes_; }
+    /// Of ops with this match key, however long ago they were timed; 0: never.
+    std::int64_t known_duration(std::uint64_t key) const;
 
     Ring<OpHistory> ops;
     Ring<EventHistory> events;
@@ -139,7 +141,8 @@ class History {
     std::uint64_t range_hash(std::uint64_t last, std::uint64_t length) const;
 
     FlatMap<BufferSlot> slot_by_id_;
-    std::vector<BufferSlot> dead_;  // FIFO: [dead_first_, size)
+    FlatMap<std::int64_t> duration_by_key_;  // running mean
+    std::vector<BufferSlot> dead_;           // FIFO: [dead_first_, size)
     std::size_t dead_first_ = 0;
     std::uint64_t places_[2] = {0, 0};
     std::int64_t live_bytes_ = 0;

@@ -278,7 +278,10 @@ void fill_durations(const History& history, Iteration& iteration) {
             if (seen.key == op.key && seen.duration_ns > 0) samples.push_back(seen.duration_ns);
             if (seq < period) break;
         }
-        if (samples.empty()) continue;
+        if (samples.empty()) {
+            if (op.duration_ns == 0) op.duration_ns = history.known_duration(op.key);
+            continue;
+        }
         const auto middle = samples.begin() + static_cast<std::ptrdiff_t>((samples.size() - 1) / 2);
         std::nth_element(samples.begin(), middle, samples.end());
         op.duration_ns = *middle;

@@ -322,6 +322,19 @@ TEST_CASE_METHOD(Fixture, "durations are medians over instances, and may come la
         CHECK(timed->ops[j].duration_ns == static_cast<std::int64_t>(1100 + j));
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "durations are kept by kind of op: a loop that is met again untimed still knows them") {
+    const auto net = program.make_network(24, 4 << 20, true, false);
+    const auto starts = repeat(3, [&](int) { program.step(net, 8); });
+    for (std::uint64_t s = starts[0]; s < program.ops(); ++s) finder.op_duration(s, 1000);
+    repeat(4000, [&](int i) { program.kernel(kAugment, static_cast<std::uint32_t>(i), {net.weight[0]}); });
+    repeat(300, [&](int) { program.step(net, 8); });
+    const auto again = finder.with_durations();
+    REQUIRE(again->ops.size() == starts[1] - starts[0]);
+    CHECK(again->first_seq > starts.back() + 4000);
+    for (const OpRecord& op : again->ops) CHECK(op.duration_ns == 1000);
+}
+
 TEST_CASE("random noise has no period, and memory stays bounded") {
     IterationFinder finder(1 << 12);
     SimulatedProgram<IterationFinder> program(finder);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -40,7 +41,8 @@ TEST_CASE("op sequence numbers count from zero, and durations find their ops") {
     CHECK(recorder.op({}) == before);
     for (int i = 0; i < 3; ++i) program.step(net, 8);
     for (std::uint64_t s = before + 1; s < before + 1 + 3 * 74; ++s) recorder.op_duration(s, 5000);
-    for (const OpRecord& op : recorder.steady_with_durations()->ops) CHECK(op.duration_ns == 5000);
+    const auto timed = recorder.steady_with_durations();
+    for (const OpRecord& op : timed->ops) CHECK(op.duration_ns == 5000);
 }
 
 TEST_CASE("a forked child can drop the recorder and exit") {
@@ -61,12 +63,13 @@ TEST_CASE("the default trace name carries process and rank") {
     unsetenv("OMPI_COMM_WORLD_RANK");
     unsetenv("SLURM_PROCID");
     unsetenv("RANK");
-    CHECK(default_trace_path("/x") == "/x/swapadvisor-recorder_tests-" + std::to_string(getpid()) + ".trace");
+    CHECK(default_trace_path("/x") == "/x/swapadvisor-" + std::string(program_invocation_short_name) + "-" +
+                                          std::to_string(getpid()) + ".trace");
     setenv("SLURM_PROCID", "3", 1);
     CHECK(process_rank() == 3);
     setenv("RANK", "1", 1);
-    CHECK(default_trace_path("") ==
-          "./swapadvisor-recorder_tests-" + std::to_string(getpid()) + "-rank1.trace");
+    CHECK(default_trace_path("") == "./swapadvisor-" + std::string(program_invocation_short_name) + "-" +
+                                        std::to_string(getpid()) + "-rank1.trace");
     unsetenv("RANK");
     unsetenv("SLURM_PROCID");
 }
