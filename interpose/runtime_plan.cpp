@@ -123,6 +123,14 @@ void PlanDirector::request() {
     managed_.recorder->flush();
     auto iteration = managed_.recorder->steady_with_durations();
     if (!iteration || iteration->signature != plan_signature_) return;  // the program is elsewhere already
+    // Ops are not timed while a plan is followed: what is known from before counts.
+    if (const auto former = switch_.script(plan_signature_)) {
+        auto timed = std::make_shared<Iteration>(*iteration);
+        const auto& ops = former->iteration().ops;
+        for (std::size_t i = 0; i < ops.size() && i < timed->ops.size(); ++i)
+            if (ops[i].duration_ns > 0) timed->ops[i].duration_ns = ops[i].duration_ns;
+        iteration = timed;
+    }
     if (!measure_device(residency_, managed_.model)) say("the copy rates of the device could not be measured: planning with guesses");
     managed_.recorder->set_device(managed_.model, static_cast<std::int64_t>(residency_.memory_limit_bytes()));
     requested_.push_back(plan_signature_);

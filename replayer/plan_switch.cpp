@@ -20,6 +20,11 @@ PlanSwitch::Known* PlanSwitch::find(std::uint64_t signature) {
     return nullptr;
 }
 
+std::shared_ptr<const IterationScript> PlanSwitch::script(std::uint64_t signature) {
+    const Known* known = find(signature);
+    return known != nullptr ? known->script : nullptr;
+}
+
 bool PlanSwitch::knows(std::uint64_t signature) const { return const_cast<PlanSwitch*>(this)->find(signature) != nullptr; }
 
 void PlanSwitch::know(std::shared_ptr<const IterationScript> script) {
@@ -98,6 +103,10 @@ void PlanSwitch::sync(std::uint64_t key, std::uint64_t seq, const std::vector<Bu
     }
     position_ = matcher_->observe(key, uses);
     streak_ = position_ == 0 ? 1 : 0;
+    if (position_ == 0) {  // figures per iteration leave out what came before it
+        bytes_in_ = residency_.counts().bytes_in;
+        bytes_out_ = residency_.counts().bytes_out;
+    }
     if (position_ < 0) lose();
 }
 

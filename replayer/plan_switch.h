@@ -34,6 +34,7 @@ class PlanSwitch {
     /// An iteration the program runs; the newest object for its signature replaces older ones.
     void know(std::shared_ptr<const IterationScript> script);
     bool knows(std::uint64_t signature) const;
+    std::shared_ptr<const IterationScript> script(std::uint64_t signature);   ///< null if unknown
     /// Forgets the plans made for it.
     void forget_plan(std::uint64_t signature);
     /// A plan for a known iteration; taken at the next boundary if it is better than what there is by `gain_percent`.

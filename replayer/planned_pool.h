@@ -40,6 +40,12 @@ class PlannedPool {
     bool bind(std::int32_t tensor, Buffer& buffer);
     /// The program frees it. False if it is not bound here.
     bool unbind(Buffer& buffer, const MarkSet& guard);
+    /// Its host block is about to be given back.
+    void forget_host(const Buffer& buffer) {
+        if (buffer.tensor >= 0 && static_cast<std::size_t>(buffer.tensor) < bindings_.size() &&
+            bindings_[static_cast<std::size_t>(buffer.tensor)].buffer == &buffer)
+            bindings_[static_cast<std::size_t>(buffer.tensor)].host = {};
+    }
     Buffer* buffer(std::int32_t tensor) const { return bindings_[static_cast<std::size_t>(tensor)].buffer; }
 
     // --- moves ------------------------------------------------------------------------------------------------------

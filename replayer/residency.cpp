@@ -107,6 +107,7 @@ CUresult Residency::allocate(std::uint64_t bytes, BufferId id, Buffer*& out, std
 CUresult Residency::allocate_small(Buffer& buffer) {
     Arena::Block block = arena_.take(buffer.bytes);
     if (block.address == 0) {
+        ++stamp_;  // no op is in progress: whatever the last one touched may be evicted
         ContextScope scope(api_, context_);
         AddressRange range;
         if (CUresult result = addresses_.take(1, range); result != CUDA_SUCCESS) return result;
@@ -300,12 +301,27 @@ CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
     return CUDA_SUCCESS;
 }
 
+// Gives back host memory that holds nothing: of buffers that were written on the device since they were copied.
+bool Residency::reclaim_host() {
+    bool any = false;
+    for_each_large([&](Buffer& b) {
+        if (!b.host || b.place != Place::resident || !b.dirty) return;
+        timeline_.order(out_, b.ready);
+        if (pool_) pool_->forget_host(b);
+        host_.give(b.host);
+        b.host = {};
+        any = true;
+    });
+    return any;
+}
+
 // --- copies ---------------------------------------------------------------------------------------------------------
 
 CUresult Residency::save(Buffer& buffer, Mark after) {
     ContextScope scope(api_, context_);
     if (!buffer.host) {
         buffer.host = host_.take(buffer.bytes);
+        if (!buffer.host && reclaim_host()) buffer.host = host_.take(buffer.bytes);
         if (!buffer.host) {
             why_ = "pinned host memory ran out: " + std::to_string(host_.used()) + " bytes in use, the limit is " +
                    std::to_string(host_.limit()) + " (SWAPADVISOR_HOST_MEMORY)" +

@@ -136,6 +136,7 @@ class Residency {
     Buffer& new_buffer(std::uint64_t bytes, BufferId id);
     void drop_buffer(Buffer& buffer);
     void give_host(Buffer& buffer);
+    bool reclaim_host();
 
     // on demand
     CUresult attach(Buffer& buffer);

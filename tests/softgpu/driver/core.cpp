@@ -71,7 +71,7 @@ void Driver::watch_idleness() {
             Lock lock(mutex);
             quiet = seen == call_count ? quiet + kStep : 0;
             seen = call_count;
-            if (quiet >= patience) sim.advance(lock, kNever - 1);
+            if (quiet >= patience) sim.drain(lock);
         }
     }).detach();
 }

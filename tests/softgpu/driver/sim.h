@@ -85,6 +85,8 @@ class Sim {
     void enqueue(const OpRef& op, const std::vector<OpRef>& after);
     /// Runs everything that happens up to `until`. Does not block on a host function that itself waits for us.
     void advance(Lock& lock, Time until);
+    /// Runs all that can run, whatever the host's time.
+    void drain(Lock& lock) { run(lock, kNever, nullptr); }
     /// Runs until `finished()`; waits for other host threads when nothing can run.
     void run_until(Lock& lock, const std::function<bool()>& finished);
     Time now() const { return now_; }

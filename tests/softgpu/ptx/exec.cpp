@@ -199,7 +199,23 @@ i32 new_record(WarpState& w) {
 
 }  // namespace
 
+namespace {
+
+/// Instruction counts in registers; written back when somebody may look.
+struct Counts {
+    WarpState& w;
+    u64 warps = 0, threads = 0;
+    void flush() {
+        w.warp_instructions += warps, w.thread_instructions += threads;
+        warps = threads = 0;
+    }
+    ~Counts() { flush(); }
+};
+
+}  // namespace
+
 RunEnd run_warp(WarpState& w) {
+    Counts counts{w};
     const Program& p = *w.block->program;
     const Inst* const code = p.code.data();
     u32 slice = kSlice;
@@ -227,10 +243,8 @@ RunEnd run_warp(WarpState& w) {
                 u32 g = predicate(w, i.guard);
                 m &= i.guard_mode == 1 ? g : ~g;
             }
-            if (i.counted) {
-                ++w.warp_instructions;
-                w.thread_instructions += u32(__builtin_popcount(m));
-            }
+            counts.warps += i.counted;
+            counts.threads += u64(u32(__builtin_popcount(m))) * i.counted;
             w.current = &i;
             if (i.kind == Kind::plain) [[likely]] {
                 if (m != 0) i.fn(w, i, m);
@@ -243,6 +257,11 @@ RunEnd run_warp(WarpState& w) {
             }
             switch (i.kind) {
                 case Kind::plain: break;
+                case Kind::timed:
+                    counts.flush();
+                    i.fn(w, i, m);
+                    ++pc;
+                    continue;
                 case Kind::branch: {
                     u32 target = i.target;
                     if (m == mask) {

@@ -158,7 +158,7 @@ u32 Lowering::special_operand(const Operand& o, int bits) {
         std::string width = ".b" + std::to_string(bits);
         std::string handler = o.name.starts_with("clock") ? "clock" : "globaltimer";
         if (o.name.ends_with("_hi")) handler += "_hi";
-        emit(handler + width, d);
+        emit(handler + width, d).kind = Kind::timed;
         return d;
     }
     if (o.name == "is_explicit_cluster") return special(Special::is_explicit_cluster, 1);

@@ -222,36 +222,45 @@ void wmma_memory(Warp& w, const Inst& i, u32 mask) {
     u32 bits = i.d >> 24;
     u64 base = slot<u64>(w, i.a)[first] + u64(i.imm);
     u32 stride = slot<u32>(w, i.b)[first];
-    u32 per_lane = rows * columns / kLanes;
-    if (bits == 64 || bits == 32 || bits == 16 || bits == 8) {
-        u32 bytes = bits / 8;
-        FOR_LANES(l, mask) {
-            for (u32 j = 0; j < per_lane; ++j) {
-                u32 at = l * per_lane + j, row = at / columns, col = at % columns;
-                u64 address = base + u64(by_column ? col * stride + row : row * stride + col) * bytes;
-                u8* host = resolve(w, l, address, bytes, Store);
-                if (host == nullptr) raise_illegal(w, l, address, bytes, Store, "local");
-                if (bits == 64) {
-                    u64* reg = slot<u64>(w, i.list[j]);
-                    if constexpr (Store) __builtin_memcpy(host, &reg[l], 8);
-                    else __builtin_memcpy(&reg[l], host, 8);
-                    continue;
-                }
-                u32 each = 32 / bits, shift = (j % each) * bits;
-                u32* reg = slot<u32>(w, i.list[j / each]);
-                if constexpr (Store) {
-                    u32 v = reg[l] >> shift;
-                    __builtin_memcpy(host, &v, bytes);
-                } else {
-                    u32 v = 0;
-                    __builtin_memcpy(&v, host, bytes);
-                    reg[l] = shift == 0 ? v : reg[l] | v << shift;
-                }
+    u32 per_lane = rows * columns / kLanes, bytes = bits / 8;
+    // The whole matrix in one piece of checked memory, or else every element by itself.
+    u64 span = u64((by_column ? columns : rows) - 1) * stride * bytes + u64(by_column ? rows : columns) * bytes;
+    u8* whole = nullptr;
+    if ((base & (bytes - 1)) == 0) {
+        u64 at = base - kSharedWindow;
+        if ((base >> kWindowShift) == 0 && !w.tracking && check_range(w, base, span, Store)) whole = reinterpret_cast<u8*>(base);
+        else if (base >= kSharedWindow && at + span <= w.shared_bytes) whole = w.shared + at;
+    }
+    FOR_LANES(l, mask) {
+        for (u32 j = 0; j < per_lane; ++j) {
+            u32 at = l * per_lane + j, row = at / columns, col = at % columns;
+            u64 offset = u64(by_column ? col * stride + row : row * stride + col) * bytes;
+            u8* host = whole != nullptr ? whole + offset : resolve(w, l, base + offset, bytes, Store);
+            if (host == nullptr) raise_illegal(w, l, base + offset, bytes, Store, "local");
+            if (bits == 64) {
+                u64* reg = slot<u64>(w, i.list[j]);
+                if constexpr (Store) __builtin_memcpy(host, &reg[l], 8);
+                else __builtin_memcpy(&reg[l], host, 8);
+                continue;
             }
-            // f16 fragments have twice the registers they need.
-            if (!Store && bits == 16) {
-                for (u32 r = per_lane / 2; r < i.n; ++r) slot<u32>(w, i.list[r])[l] = slot<u32>(w, i.list[r - per_lane / 2])[l];
+            u32 each = 32 / bits, shift = (j % each) * bits;
+            u32* reg = slot<u32>(w, i.list[j / each]);
+            u32 v = Store ? reg[l] >> shift : 0;
+            if (bits == 32) {
+                if constexpr (Store) __builtin_memcpy(host, &v, 4);
+                else __builtin_memcpy(&v, host, 4);
+            } else if (bits == 16) {
+                if constexpr (Store) __builtin_memcpy(host, &v, 2);
+                else __builtin_memcpy(&v, host, 2);
+            } else {
+                if constexpr (Store) *host = u8(v);
+                else v = *host;
             }
+            if constexpr (!Store) reg[l] = shift == 0 ? v : reg[l] | v << shift;
+        }
+        // f16 fragments have twice the registers they need.
+        if (!Store && bits == 16) {
+            for (u32 r = per_lane / 2; r < i.n; ++r) slot<u32>(w, i.list[r])[l] = slot<u32>(w, i.list[r - per_lane / 2])[l];
         }
     }
     w.global_bytes += (base >> kWindowShift) == 0 ? rows * columns * bits / 8 : 0;

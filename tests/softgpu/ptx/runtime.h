@@ -32,6 +32,7 @@ using Handler = void (*)(Warp& warp, const Inst& inst, u32 mask);
 enum class Kind : u8 {
     plain,
     warp_sync,  ///< handler runs when all lanes named by the mask operand (offset `c`) have arrived
+    timed,      ///< handler that looks at the clock
     yielding,   ///< handler, then the interpreter may switch warps or blocks (spin loops)
     branch,
     branch_index,

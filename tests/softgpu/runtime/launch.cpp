@@ -1,4 +1,5 @@
 // Kernel launches in all their forms, host functions, function attributes and occupancy.
+#include <atomic>
 #include <vector>
 
 #include "registry.h"
@@ -97,7 +98,7 @@ CUDART_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, si
 
 namespace {
 // A stub asks for its kernel once and keeps the answer, so a failure has to be told by its launches too.
-cudaError_t failed_look_up = cudaErrorInvalidDeviceFunction;
+std::atomic<cudaError_t> failed_look_up{cudaErrorInvalidDeviceFunction};
 }  // namespace
 
 CUDART_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* stub) {

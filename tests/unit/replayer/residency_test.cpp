@@ -195,3 +195,36 @@ TEST_CASE("a write after a save waits for the copy") {
     }
     CHECK(later == 0);
 }
+
+TEST_CASE("small memory makes room for itself, whatever the last op used") {
+    Setup s(6, 0.5, options(10));
+    Program p(*s.residency, *s.manager, 1);
+    int a = p.allocate(10 * kPage);
+    REQUIRE(p.kernel(1, {}, {a}) == CUDA_SUCCESS);
+    for (int i = 0; i < 20; ++i) {
+        int b = p.allocate(600);
+        REQUIRE(b >= 0);
+        REQUIRE(p.kernel(2, {}, {b}) == CUDA_SUCCESS);
+    }
+    CHECK(p.buffer(a).place == Place::absent);
+    p.free(a);
+    CHECK(p.check_all() == 0);
+    drain();
+    CHECK(errors().empty());
+}
+
+TEST_CASE("host memory that holds nothing any more is given back before an eviction fails") {
+    Setup s(6, 0.5, options(20, 32 * kPage));
+    Program p(*s.residency, *s.manager, 1);
+    std::vector<int> all;
+    for (int i = 0; i < 5; ++i) {
+        all.push_back(p.allocate(8 * kPage));
+        REQUIRE(all.back() >= 0);
+    }
+    // Five of eight pages each: two on the device, three on the host, and a fourth block for the one that leaves.
+    for (int round = 0; round < 4; ++round)
+        for (int b : all) REQUIRE(p.kernel(static_cast<std::uint64_t>(round), {}, {b}) == CUDA_SUCCESS);
+    CHECK(p.check_all() == 0);
+    drain();
+    CHECK(errors().empty());
+}

@@ -42,7 +42,9 @@ class Device {
     Tensor allocate(std::size_t elements, bool persistent = false);
     void release(Buffer& buffer);
 
-    // The log: operations in issue order, with what each reads and writes.
+    // The log, one JSON object a line, in the order in which the host did it. "event" is "alloc" (buffer,
+    // bytes, persistent, address), "free" (buffer), "op" (name, kind kernel|copy|memset, stream 0 compute | 1
+    // copy, reads, writes: buffer numbers) or "mark" (what iteration|epoch, number).
     void log_op(const char* name, const char* kind, std::initializer_list<Tensor> reads,
                 std::initializer_list<Tensor> writes, bool on_copy_stream = false);
     void log_mark(const char* what, int number);
