@@ -12,6 +12,10 @@ $(BUILD)/generated/recorder/page.h: recorder/embed_page.py recorder/page/page.cs
 $(BUILD)/obj/recorder/report_html.o: $(BUILD)/generated/recorder/page.h
 $(BUILD)/obj/recorder/report_html.o: EXTRA_CXXFLAGS += -I$(BUILD)
 
+# Some toolkits keep CUPTI's headers apart.
+$(BUILD)/obj/recorder/cupti_timer.o $(BUILD)/obj/tests/unit/recorder/cupti_timer_test.o: \
+	EXTRA_CXXFLAGS += -isystem $(CUDA_HOME)/extras/CUPTI/include
+
 $(BUILD)/libswapadvisor_recorder.a: $(RECORDER_OBJS)
 	rm -f $@; ar rcs $@ $^
 

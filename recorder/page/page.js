@@ -158,7 +158,7 @@
     }
     const nameOf = new Map(names.map(([list, i, b]) => [(list === kept ? "k" : "m") + i, b]));
     const sets = [boxSet("lives across iterations", "peak", kept), boxSet("born and dead in one", "resident", made)];
-    const config = options(scales("height: size", { y: { min: 0, max: top, ticks: { color: color("muted"), stepSize: byteStep(top), callback: (v) => bytes(v) }, grid: { display: false } } }), {
+    const config = options(scales("height: size", { y: { min: 0, max: Math.ceil(top / byteStep(top)) * byteStep(top), ticks: { color: color("muted"), stepSize: byteStep(top), callback: (v) => bytes(v) }, grid: { display: false } } }), {
       label: (item) => { const b = nameOf.get((item.datasetIndex === 0 ? "k" : "m") + item.dataIndex); return b.name + ": " + bytes(b.bytes) + ", " + time(b.born_ns) + " to " + time(b.dead_ns); } });
     make("chart-buffers", { type: "scatter", data: { datasets: sets }, options: config, plugins: [boxes] });
   }
