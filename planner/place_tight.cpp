@@ -75,12 +75,6 @@ TightPlacer::TightPlacer(const Setting& setting, std::span<const Stay> stays, co
 
 TightPlacer::~TightPlacer() = default;
 
-std::size_t TightPlacer::atoms() const {
-    std::size_t sum = 0;
-    for (const auto& r : state_->regions) sum += r.size();
-    return sum;
-}
-
 bool TightPlacer::fit(std::span<const std::int32_t> group, Placement& at, std::int64_t& delay_ns) {
     const Stay& sample = stays_[static_cast<std::size_t>(group.front())];
     auto& atoms = state_->regions[sample.region];
@@ -160,12 +154,7 @@ bool TightPlacer::fit(std::span<const std::int32_t> group, Placement& at, std::i
     }
     delay_ns += delay;
     tidy(at);
-    // From units of the region to chunks of the pool.
-    const Region& region = setting_.allocation.regions[sample.region];
-    for (ChunkRange& r : at) {
-        r.first = region.first + r.first * region.unit;
-        if (sample.region != 0) r.count = setting_.problem.size[static_cast<std::size_t>(sample.tensor)];
-    }
+    to_chunks(setting_, sample, at);
     return true;
 }
 

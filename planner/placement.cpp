@@ -9,11 +9,17 @@ namespace swapadvisor::planner {
 
 namespace {
 
+constexpr std::size_t most_tight_stays = 8000;
+
 /// One attempt: tensors in a given order.
 class Attempt {
   public:
     Attempt(const Setting& setting, std::span<const Stay> stays, const Spans& spans, bool allow_remaps)
-        : stays_(stays), allow_remaps_(allow_remaps), placer_(setting, stays, spans) {
+        : stays_(stays), allow_remaps_(allow_remaps) {
+        if (stays.size() > most_tight_stays)
+            placer_ = std::make_unique<TreePlacer>(setting, stays, spans);
+        else
+            placer_ = std::make_unique<TightPlacer>(setting, stays, spans);
         result_.at.resize(stays.size());
         result_.ok = true;
     }
@@ -68,14 +74,14 @@ class Attempt {
     }
     bool fit_group() {
         Placement at;
-        if (!placer_.fit(group_, at, result_.delay_ns)) return false;
+        if (!placer_->fit(group_, at, result_.delay_ns)) return false;
         for (const std::int32_t i : group_) result_.at[static_cast<std::size_t>(i)] = at;
         return true;
     }
 
     std::span<const Stay> stays_;
     bool allow_remaps_;
-    TightPlacer placer_;
+    std::unique_ptr<Placer> placer_;
     std::vector<std::int32_t> group_;
     Places result_;
     std::int64_t failed_first_ = -1;
@@ -123,8 +129,11 @@ Places place(const Setting& setting, std::span<const Stay> stays, const Dispatch
         else if (!best.ok)
             best.failed = result.failed;
     };
+    // Long graphs get fewer attempts, each of which takes longer.
+    const int attempts =
+        std::clamp(static_cast<int>(30000 / (stays.size() + 1)), 1, std::max(1, options.attempts));
     Places best;
-    for (int attempt = 0; attempt < std::max(1, options.attempts); ++attempt) {
+    for (int attempt = 0; attempt < attempts; ++attempt) {
         std::stable_sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {
             if (a.always != b.always) return a.always;
             if (a.failures != b.failures) return a.failures > b.failures;

@@ -115,4 +115,12 @@ Placement minus(const Placement& a, const Placement& b) {
     return out;
 }
 
+void to_chunks(const Setting& setting, const Stay& stay, Placement& at) {
+    const Region& region = setting.allocation.regions[stay.region];
+    for (ChunkRange& r : at) {
+        r.first = region.first + r.first * region.unit;
+        if (stay.region != 0) r.count = setting.problem.size[static_cast<std::size_t>(stay.tensor)];
+    }
+}
+
 }  // namespace swapadvisor::planner

@@ -34,15 +34,39 @@ void tidy(Placement& at);
 /// Runs of `a` that are not in `b`; both sorted.
 Placement minus(const Placement& a, const Placement& b);
 
-/// Places groups of stays one after the other, each by tightest fit in time; see place_tight.cpp.
-class TightPlacer {
+/// From units of a stay's region to chunks of the pool.
+void to_chunks(const Setting& setting, const Stay& stay, Placement& at);
+
+/// Places groups of stays one after the other.
+class Placer {
+  public:
+    virtual ~Placer() = default;
+    /// The same chunks for all stays of `group` (of one tensor). False: there are none. `delay_ns` grows by
+    /// how much later than the dispatcher meant some transfer has to start for it.
+    virtual bool fit(std::span<const std::int32_t> group, Placement& at, std::int64_t& delay_ns) = 0;
+};
+
+/// By tightest fit in time; see place_tight.cpp. Work grows with stays times pieces of the pool.
+class TightPlacer final : public Placer {
   public:
     TightPlacer(const Setting& setting, std::span<const Stay> stays, const Spans& spans);
-    ~TightPlacer();
-    /// The same chunks for all stays of `group` (of one tensor). False: there are none. `delayed` grows by
-    /// the units that are free only if some transfer starts later than the dispatcher meant.
-    bool fit(std::span<const std::int32_t> group, Placement& at, std::int64_t& delay_ns);
-    std::size_t atoms() const;
+    ~TightPlacer() override;
+    bool fit(std::span<const std::int32_t> group, Placement& at, std::int64_t& delay_ns) override;
+
+  private:
+    struct State;
+    const Setting& setting_;
+    std::span<const Stay> stays_;
+    const Spans& spans_;
+    std::unique_ptr<State> state_;
+};
+
+/// By tightest run; see place_tree.cpp. Work grows with stays times the logarithm of time.
+class TreePlacer final : public Placer {
+  public:
+    TreePlacer(const Setting& setting, std::span<const Stay> stays, const Spans& spans);
+    ~TreePlacer() override;
+    bool fit(std::span<const std::int32_t> group, Placement& at, std::int64_t& delay_ns) override;
 
   private:
     struct State;
