@@ -301,17 +301,22 @@ CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
     return CUDA_SUCCESS;
 }
 
-// Gives back host memory that holds nothing: of buffers that were written on the device since they were copied.
+// Gives back host memory that is not needed: stale copies of buffers that were written on the device since, or else
+// valid copies of buffers that are on the device as well. Never of one that is about to leave (it has the newest stamp).
 bool Residency::reclaim_host() {
     bool any = false;
-    for_each_large([&](Buffer& b) {
-        if (!b.host || b.place != Place::resident || !b.dirty) return;
-        timeline_.order(out_, b.ready);
-        if (pool_) pool_->forget_host(b);
-        host_.give(b.host);
-        b.host = {};
-        any = true;
-    });
+    for (const bool stale : {true, false}) {
+        for_each_large([&](Buffer& b) {
+            if (!b.host || b.place != Place::resident || !b.backed || b.dirty != stale || (!stale && b.stamp == stamp_)) return;
+            timeline_.order(out_, b.ready);
+            if (pool_) pool_->forget_host(b);
+            host_.give(b.host);
+            b.host = {};
+            b.dirty = true;
+            any = true;
+        });
+        if (any) break;
+    }
     return any;
 }
 

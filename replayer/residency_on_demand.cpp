@@ -94,6 +94,7 @@ CUresult Residency::make_room(std::uint64_t pages) {
             result = CUDA_ERROR_OUT_OF_MEMORY;
             break;
         }
+        b->stamp = stamp_;  // not again; and its host copy is about to be the only one
         if (b->place == Place::resident && b->dirty) {
             result = save(*b);
         } else if (b->place == Place::resident) {
@@ -102,7 +103,6 @@ CUresult Residency::make_room(std::uint64_t pages) {
         }
         if (result != CUDA_SUCCESS) break;
         found += b->pages();
-        b->stamp = stamp_;  // not again
         leaving.push_back(b);
     }
     for (Buffer* b : leaving) {
@@ -178,6 +178,7 @@ CUresult Residency::evict_all() {
     for (Buffer* b = oldest_; b != nullptr; b = b->newer) {
         if (b->escaped != nullptr) continue;
         if (b->holds != 0) return CUDA_ERROR_NOT_READY;
+        b->stamp = stamp_;  // its host copy is about to be the only one
         if (b->place == Place::resident && b->dirty) result = save(*b);
         if (result != CUDA_SUCCESS) return result;
         leaving.push_back(b);
