@@ -9,7 +9,7 @@ case $1 in -*) usage ;; esac
 SAMPLES=$(realpath "$1"); shift
 [ -d "$SAMPLES/Samples" ] || { echo "error: $SAMPLES is no cuda-samples checkout (it has no folder Samples)"; exit 2; }
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
-BUILD=$ROOT/build WORK='' JOBS=$(nproc) LIMIT=120
+BUILD=$ROOT/build WORK='' JOBS=$(nproc) LIMIT=300
 while getopts b:w:j:t: option; do
   case $option in
     b) BUILD=$(realpath "$OPTARG") ;; w) WORK=$OPTARG ;; j) JOBS=$OPTARG ;; t) LIMIT=$OPTARG ;; *) usage ;;
@@ -58,6 +58,13 @@ one() {
   flags="-O2 -std=c++17 --extended-lambda -cudart shared -arch=sm_$arch -I$SAMPLES/Common -I. -Wno-deprecated-gpu-targets -diag-suppress 20012,177,550"
   libs="-L$(dirname "$NVCC")/../lib64 -L$(dirname "$NVCC")/../lib64/stubs -Xlinker --as-needed -lcuda -lnvrtc -lpthread -ldl"
   grep -qi openmp CMakeLists.txt && flags="$flags -Xcompiler -fopenmp"
+  # Headers that its CMake file puts beside programs that compile at run time.
+  if grep -q CUDA_INCLUDE_DIR CMakeLists.txt; then
+    local include; include=$(dirname "$NVCC")/../include
+    ln -sf "$include/cooperative_groups.h" "$include/cooperative_groups" .
+    for part in nv cuda; do [ -d "$include/cccl/$part" ] && ln -sfn "$include/cccl/$part" $part; done
+  fi
+  local devices=1; [[ $name =~ P2P|p2p|MultiGPU|MultiDevice ]] && devices=2
   # Device images that the program loads by name.
   local images; images=$(sed -n 's/.*set(CUDA_\(FATBIN\|PTX\)_FILE.*}\/\([^"]*\)".*/\1 \2/p' CMakeLists.txt)
   local kernels; kernels=$(sed -n 's/.*set(CUDA_KERNEL_SOURCE.*}\/\([^"]*\)".*/\1/p' CMakeLists.txt)
@@ -76,7 +83,7 @@ one() {
     local line
     while read -r line; do
       local args; eval "args=($line)"
-      timeout -k 5 "$LIMIT" "$ROOT/scripts/softgpu" --build "$BUILD" --cc "${arch%?}.${arch: -1}" --nvrtc-ptx -- \
+      timeout -k 5 "$LIMIT" "$ROOT/scripts/softgpu" --build "$BUILD" --cc "${arch%?}.${arch: -1}" --devices $devices --nvrtc-ptx -- \
         "./$name" "${args[@]}" >run.log 2>&1 </dev/null
       rc=$?
       if [ $rc = 2 ] && grep -qiE 'waiv' run.log; then status=waived
