@@ -8,7 +8,7 @@
 namespace swapadvisor {
 
 std::string own_output_path(const std::string& wanted, long long run_start_ns) {
-    const std::string own = wanted + "." + std::to_string(getpid());
+    std::string own = wanted + "." + std::to_string(getpid());
     const int file = open(wanted.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return wanted;  // whoever writes there will say why it cannot
     struct stat status;
