@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,7 +54,7 @@ struct Recorder::Impl {
     explicit Impl(Options given)
         : options(std::move(given)), ring(options.ring_bytes / sizeof(std::uint64_t)) {
         scratch.reserve(kMaxRecordWords);
-        if (!options.trace_path.empty() && writer.open(options.trace_path)) {
+        if (!options.trace_path.empty() && writer.open(expand_trace_path(options.trace_path))) {
             send_text(TextKind::program, static_cast<std::uint64_t>(getpid()), options.program);
             send_device(options.device, options.limit_bytes);
         }
@@ -344,6 +345,11 @@ std::shared_ptr<const Iteration> Recorder::steady_with_durations() {
     return impl_->finder.with_durations();
 }
 
+std::string Recorder::trace_path() const {
+    const std::lock_guard lock(impl_->drain_mutex);
+    return impl_->writer.path();
+}
+
 std::string Recorder::trace_error() const {
     const std::lock_guard lock(impl_->drain_mutex);
     return impl_->writer.error();
@@ -381,6 +387,23 @@ std::int64_t process_rank() {
         if (*end == '\0' && value >= 0) return value;
     }
     return -1;
+}
+
+std::string expand_trace_path(const std::string& given) {
+    struct stat info {};
+    if (stat(given.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return default_trace_path(given);
+    std::string path;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        const char next = given[i] == '%' && i + 1 < given.size() ? given[i + 1] : '\0';
+        if (next == 'p')
+            path += std::to_string(getpid());
+        else if (next == 'r')
+            path += std::to_string(std::max<std::int64_t>(process_rank(), 0));
+        else
+            path += given[i];
+        if (next == 'p' || next == 'r') ++i;
+    }
+    return path;
 }
 
 std::string default_trace_path(const std::string& directory) {

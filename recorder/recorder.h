@@ -23,7 +23,7 @@ enum class SwapKind : std::uint8_t { in, out, drop };
 class Recorder {
   public:
     struct Options {
-        std::string trace_path;        ///< "": no trace file. See default_trace_path().
+        std::string trace_path;        ///< "": no trace file. See expand_trace_path().
         std::string program;           ///< for the trace's header
         DeviceModel device;            ///< for the trace's header; may be given later by set_device()
         std::int64_t limit_bytes = 0;  ///< 0: none
@@ -76,6 +76,8 @@ class Recorder {
     /// As steady(), with the durations known by now: for a caller that waited for timings.
     std::shared_ptr<const Iteration> steady_with_durations();
 
+    /// The trace file's name, "" if there is none.
+    std::string trace_path() const;
     /// "" or one line: why the trace could not be written (in full).
     std::string trace_error() const;
 
@@ -94,6 +96,9 @@ class Recorder {
 /// `directory`/swapadvisor-<program>-<pid>[-rank<r>].trace; the rank is taken from RANK, OMPI_COMM_WORLD_RANK
 /// or SLURM_PROCID, whichever is set first.
 std::string default_trace_path(const std::string& directory);
+/// What the user gave as the trace's name: a directory gets default_trace_path() in it; %p becomes the
+/// process id and %r the rank (0 if there is none).
+std::string expand_trace_path(const std::string& given);
 /// The rank as above, or -1.
 std::int64_t process_rank();
 

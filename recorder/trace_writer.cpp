@@ -1,6 +1,7 @@
 #include "recorder/trace_writer.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,7 +33,19 @@ TraceWriter::~TraceWriter() {
 
 bool TraceWriter::open(const std::string& path) {
     path_ = path;
-    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    // Another process is writing this file (a child that inherited the setting): ours gets a name of its own.
+    if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        ::close(fd_);
+        const std::size_t slash = path.rfind('/'), dot = path.rfind('.');
+        const bool has_ending = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
+        path_.insert(has_ending ? dot : path.size(), "-" + std::to_string(getpid()));
+        fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    }
+    if (fd_ >= 0 && ftruncate(fd_, 0) != 0 && errno != EINVAL) {  // EINVAL: a device or a pipe, which is fine
+        ::close(fd_);
+        fd_ = -1;
+    }
     if (fd_ < 0) {
         error_ = "cannot write the trace " + path + ": " + std::strerror(errno);
         return false;

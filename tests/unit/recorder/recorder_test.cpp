@@ -100,3 +100,18 @@ TEST_CASE("the graph of an iteration") {
     for (const auto& t : graph["tensors"]) persistent += t["persistent"].get<bool>();
     CHECK(persistent == 48);
 }
+
+TEST_CASE("the trace's name: directories, placeholders, and a file that another process writes") {
+    const std::string pid = std::to_string(getpid());
+    CHECK(expand_trace_path("/x/%p-%r%.trace") == "/x/" + pid + "-0%.trace");
+    CHECK(expand_trace_path("/tmp") == default_trace_path("/tmp"));
+    const TemporaryFile file(".trace");
+    Recorder first({.trace_path = file.path(), .synchronous = true});
+    Recorder second({.trace_path = file.path(), .synchronous = true});
+    CHECK(first.trace_path() == file.path());
+    CHECK(second.trace_path() == file.path().substr(0, file.path().size() - 6) + "-" + pid + ".trace");
+    ::unlink(second.trace_path().c_str());
+    first.close();
+    Recorder third({.trace_path = file.path(), .synchronous = true});
+    CHECK(third.trace_path() == file.path());
+}
