@@ -32,14 +32,26 @@ enum class Space : std::uint8_t { none, reg, global, shared, local, constant, pa
 Space parse_space(std::string_view word);
 
 struct Operand {
-    enum Kind : std::uint8_t { none, reg, integer, float32, float64, symbol, address, vector, special, sink, label };
+    enum Kind : std::uint8_t {
+        none,
+        reg,
+        integer,
+        float32,
+        float64,
+        symbol,
+        address,
+        vector,
+        special,
+        sink,
+        label
+    };
     Kind kind = none;
     bool negated = false;    ///< !%p
     int reg_id = -1;         ///< reg, or base register of an address
     int reg2 = -1;           ///< second predicate of "%p|%q" (-2: sink)
     std::int64_t value = 0;  ///< integer; bits of a float; offset of a symbol or address
     std::string name;        ///< symbol, special register, label, or base symbol of an address
-    int symbol_id = -1;      ///< function-level variable (index in FunctionAst::variables), -1 for module scope
+    int symbol_id = -1;  ///< function-level variable (index in FunctionAst::variables), -1 for module scope
     std::vector<Operand> list;
 };
 

@@ -1,8 +1,10 @@
-// Device runtime functions (printf, assert) and clocks: handlers that need the launch, so not per instruction set.
+// Device runtime functions (printf, assert) and clocks: handlers that need the launch, so not per instruction
+// set.
+#include "tests/softgpu/ptx/builtins.h"
+
 #include <cstdio>
 #include <cstring>
 
-#include "tests/softgpu/ptx/builtins.h"
 #include "tests/softgpu/ptx/exec.h"
 #include "tests/softgpu/ptx/linker.h"
 
@@ -51,7 +53,8 @@ std::string device_string(Warp& w, u32 lane, u64 address) {
     }
 }
 
-/// printf's format against a buffer of arguments: 32-bit ones at multiples of 4, 64-bit ones of 8. Returns how many.
+/// printf's format against a buffer of arguments: 32-bit ones at multiples of 4, 64-bit ones of 8. Returns
+/// how many.
 std::string format(Warp& w, u32 lane, const std::string& f, u64 args, int& count) {
     std::string out;
     count = 0;
@@ -70,8 +73,10 @@ std::string format(Warp& w, u32 lane, const std::string& f, u64 args, int& count
         int longs = 0;
         bool wide = false;
         for (++k; k < f.size() && std::strchr("-+ #0123456789.*", f[k]) != nullptr; ++k) {
-            if (f[k] == '*') spec += std::to_string(int(next(4)));
-            else spec += f[k];
+            if (f[k] == '*')
+                spec += std::to_string(int(next(4)));
+            else
+                spec += f[k];
         }
         for (; k < f.size() && std::strchr("hljztL", f[k]) != nullptr; ++k) {
             if (f[k] == 'l') ++longs;
@@ -102,11 +107,16 @@ std::string format(Warp& w, u32 lane, const std::string& f, u64 args, int& count
             case 'X':
             case 'o': {
                 u64 v = is64 ? next(8) : next(4);
-                std::snprintf(text, sizeof text, (spec + "ll" + c).c_str(), static_cast<unsigned long long>(v));
+                std::snprintf(text, sizeof text, (spec + "ll" + c).c_str(),
+                              static_cast<unsigned long long>(v));
                 break;
             }
-            case 'c': std::snprintf(text, sizeof text, (spec + c).c_str(), int(next(4))); break;
-            case 'p': std::snprintf(text, sizeof text, (spec + c).c_str(), reinterpret_cast<void*>(next(8))); break;
+            case 'c':
+                std::snprintf(text, sizeof text, (spec + c).c_str(), int(next(4)));
+                break;
+            case 'p':
+                std::snprintf(text, sizeof text, (spec + c).c_str(), reinterpret_cast<void*>(next(8)));
+                break;
             case 's': {
                 std::string s = device_string(w, lane, next(8));
                 int n = std::snprintf(nullptr, 0, (spec + c).c_str(), s.c_str());
@@ -130,7 +140,9 @@ std::string format(Warp& w, u32 lane, const std::string& f, u64 args, int& count
                 std::snprintf(text, sizeof text, (spec + c).c_str(), v);
                 break;
             }
-            default: out += spec + c; continue;
+            default:
+                out += spec + c;
+                continue;
         }
         out += text;
     }
@@ -155,10 +167,13 @@ void call_assertfail(Warp& w, const Inst& i, u32 mask) {
     const BlockState& b = *w.block;
     const auto& block = w.worker->launch->config->block;
     u32 t = w.index * kLanes + l;
-    std::string text = device_string(w, l, word_value(w, i.list[2], 8, l)) + ":" + std::to_string(word_value(w, i.list[3], 4, l)) + ": " +
-                       device_string(w, l, word_value(w, i.list[4], 8, l)) + ": block: [" + std::to_string(b.ctaid[0]) + "," +
-                       std::to_string(b.ctaid[1]) + "," + std::to_string(b.ctaid[2]) + "], thread: [" + std::to_string(t % block[0]) + "," +
-                       std::to_string(t / block[0] % block[1]) + "," + std::to_string(t / block[0] / block[1]) + "] Assertion `" +
+    std::string text = device_string(w, l, word_value(w, i.list[2], 8, l)) + ":" +
+                       std::to_string(word_value(w, i.list[3], 4, l)) + ": " +
+                       device_string(w, l, word_value(w, i.list[4], 8, l)) + ": block: [" +
+                       std::to_string(b.ctaid[0]) + "," + std::to_string(b.ctaid[1]) + "," +
+                       std::to_string(b.ctaid[2]) + "], thread: [" + std::to_string(t % block[0]) + "," +
+                       std::to_string(t / block[0] % block[1]) + "," +
+                       std::to_string(t / block[0] / block[1]) + "] Assertion `" +
                        device_string(w, l, word_value(w, i.list[1], 8, l)) + "` failed.";
     w.worker->launch->memory->print(text + "\n");
     throw FaultError{Fault::assert_failed, 0, text, w.index, l, static_cast<WarpState&>(w).current};
@@ -180,8 +195,12 @@ void call_free(Warp& w, const Inst& i, u32 mask) {
 }
 
 /// An instruction takes a cycle, and the clock runs at one gigahertz.
-u64 cycles(const Warp& w) { return static_cast<const WarpState&>(w).warp_instructions; }
-u64 nanoseconds(const Warp& w) { return w.worker->launch->config->clock_base_ns + cycles(w); }
+u64 cycles(const Warp& w) {
+    return static_cast<const WarpState&>(w).warp_instructions;
+}
+u64 nanoseconds(const Warp& w) {
+    return w.worker->launch->config->clock_base_ns + cycles(w);
+}
 
 template <class T, u64 (*Time)(const Warp&), int Shift>
 void read_time(Warp& w, const Inst& i, u32 mask) {

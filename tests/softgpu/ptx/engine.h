@@ -1,7 +1,8 @@
 // The PTX engine of the software GPU: PTX text -> pre-decoded module -> execution, a warp at a time.
 // It knows nothing of the CUDA driver: the driver half (tests/softgpu/driver) owns memory, streams and time.
-// Device addresses are host addresses inside the driver's reserved region, so a checked access is a plain load.
-// Thread rules: parse and link from any thread; one launch at a time per device, which itself uses `threads` workers.
+// Device addresses are host addresses inside the driver's reserved region, so a checked access is a plain
+// load. Thread rules: parse and link from any thread; one launch at a time per device, which itself uses
+// `threads` workers.
 #pragma once
 
 #include <array>
@@ -31,7 +32,8 @@ struct Param {
     std::uint32_t offset = 0, size = 0, align = 0;
 };
 
-/// A global or constant variable; the driver gives it device memory (through Memory::allocate_global at load).
+/// A global or constant variable; the driver gives it device memory (through Memory::allocate_global at
+/// load).
 struct Variable {
     std::string name;
     std::uint64_t size = 0, align = 0;
@@ -43,12 +45,12 @@ struct Variable {
 
 struct FunctionInfo {
     std::string name;
-    std::vector<Param> params;   ///< in order, offsets as in the parameter block
+    std::vector<Param> params;  ///< in order, offsets as in the parameter block
     std::uint32_t param_bytes = 0;
     std::uint32_t static_shared_bytes = 0;
     std::uint32_t local_bytes = 0;
-    std::uint32_t registers = 0;      ///< estimate, for attributes and occupancy
-    std::uint32_t max_threads = 1024; ///< .maxntid
+    std::uint32_t registers = 0;       ///< estimate, for attributes and occupancy
+    std::uint32_t max_threads = 1024;  ///< .maxntid
     std::array<std::uint32_t, 3> required_cluster{0, 0, 0};
     int ptx_version = 0, target = 0;  ///< 87, 75 ...
 };
@@ -58,13 +60,17 @@ struct Memory {
     virtual ~Memory() = default;
     /// Storage for a module variable at load (zeroed). Released by the driver at unload.
     virtual std::uint64_t allocate_global(std::uint64_t bytes, std::uint64_t align, bool managed) = 0;
-    /// True when every byte of [address, address+bytes) may be read (or written) by a kernel. The engine caches
-    /// positive answers per warp for `*valid_until` exclusive upper bound / `*valid_from` lower bound, within a launch.
+    /// True when every byte of [address, address+bytes) may be read (or written) by a kernel. The engine
+    /// caches positive answers per warp for `*valid_until` exclusive upper bound / `*valid_from` lower bound,
+    /// within a launch.
     virtual bool check(std::uint64_t address, std::uint64_t bytes, bool write, std::uint64_t* valid_from,
                        std::uint64_t* valid_until) = 0;
-    /// Optional page touch tracking (race checker, sparse store): called once per warp-access range when enabled.
+    /// Optional page touch tracking (race checker, sparse store): called once per warp-access range when
+    /// enabled.
     virtual bool tracking() const { return false; }
-    virtual void touched(std::uint64_t address, std::uint64_t bytes, bool write) { (void)address, (void)bytes, (void)write; }
+    virtual void touched(std::uint64_t address, std::uint64_t bytes, bool write) {
+        (void)address, (void)bytes, (void)write;
+    }
     /// Text from device printf / assert.
     virtual void print(const std::string& text) = 0;
 };
@@ -73,13 +79,24 @@ struct LaunchConfig {
     std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
     std::uint32_t dynamic_shared_bytes = 0;
     bool cooperative = false;
-    const void* params = nullptr;  ///< the parameter block, FunctionInfo::param_bytes long
-    int threads = 0;               ///< worker threads, 0 = all cores; results never depend on it
+    const void* params = nullptr;     ///< the parameter block, FunctionInfo::param_bytes long
+    int threads = 0;                  ///< worker threads, 0 = all cores; results never depend on it
     std::uint64_t clock_base_ns = 0;  ///< virtual time at launch for %globaltimer / clock
-    std::uint64_t instruction_budget = 0;  ///< most instructions a warp may execute (Fault::timeout), 0: no limit
+    std::uint64_t instruction_budget =
+        0;  ///< most instructions a warp may execute (Fault::timeout), 0: no limit
 };
 
-enum class Fault { none, illegal_address, misaligned_address, illegal_instruction, assert_failed, trap, launch_failure, stack_error, timeout };
+enum class Fault {
+    none,
+    illegal_address,
+    misaligned_address,
+    illegal_instruction,
+    assert_failed,
+    trap,
+    launch_failure,
+    stack_error,
+    timeout
+};
 
 struct LaunchResult {
     Fault fault = Fault::none;
@@ -87,7 +104,8 @@ struct LaunchResult {
     std::uint64_t fault_address = 0;
     std::uint64_t thread_instructions = 0;
     std::uint64_t warp_instructions = 0;
-    std::uint64_t global_bytes = 0;  ///< read and written, as the memory system would move them (32 B sectors)
+    std::uint64_t global_bytes =
+        0;  ///< read and written, as the memory system would move them (32 B sectors)
 };
 
 class Function;
@@ -105,8 +123,8 @@ class Function {
     virtual const FunctionInfo& info() const = 0;
 };
 
-/// Parses and links one or more PTX texts into a module (several for -rdc images) and initialises its variables
-/// in `memory`. Throws PtxError.
+/// Parses and links one or more PTX texts into a module (several for -rdc images) and initialises its
+/// variables in `memory`. Throws PtxError.
 std::unique_ptr<Module> load(const std::vector<std::string>& texts, Memory& memory);
 
 /// Runs a kernel to its end. Deterministic whatever `threads` is (atomics on floats included: blocks that

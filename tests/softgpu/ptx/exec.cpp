@@ -7,8 +7,8 @@
 namespace softgpu::ptx {
 namespace {
 
-constexpr u32 kSlice = 20000;          // back branches and calls before another warp gets its turn
-constexpr u32 kFairness = 2000;        // back branches after which waiting lanes get a turn
+constexpr u32 kSlice = 20000;    // back branches and calls before another warp gets its turn
+constexpr u32 kFairness = 2000;  // back branches after which waiting lanes get a turn
 constexpr u32 kRotation = 200;
 constexpr u32 kSpins = 64;
 constexpr std::size_t kMostRecords = 100000;
@@ -66,14 +66,17 @@ int select(WarpState& w, const Program& p, u32& stop) {
     for (std::size_t k = 0; k < splits.size(); ++k) {
         Split& s = splits[k];
         if (s.state == Split::at_sync && (s.forced || missing(w, s, p) == 0)) s.state = Split::ready;
-        if (s.state == Split::at_cluster && w.block->cluster->phase != s.barrier) s.state = Split::ready, ++s.pc;
+        if (s.state == Split::at_cluster && w.block->cluster->phase != s.barrier)
+            s.state = Split::ready, ++s.pc;
         if (s.state != Split::ready) continue;
         if (best < 0) {
             best = int(k);
             continue;
         }
         const Split& b = splits[std::size_t(best)];
-        bool before = w.rotated != 0 ? s.stamp < b.stamp : s.depth != b.depth ? s.depth > b.depth : s.pc < b.pc;
+        bool before = w.rotated != 0       ? s.stamp < b.stamp
+                      : s.depth != b.depth ? s.depth > b.depth
+                                           : s.pc < b.pc;
         if (before) best = int(k);
     }
     if (best < 0 || w.rotated != 0) return best;
@@ -146,8 +149,8 @@ void blend_lanes(u8* to, const u8* from, u32 mask) {
     }
 }
 
-/// Window layout of a function is by class: 16-bit slots, then 32, 64, 128, then parameter words (32). Restoring
-/// under a mask needs the lane width, so the classes' boundaries are kept with the function.
+/// Window layout of a function is by class: 16-bit slots, then 32, 64, 128, then parameter words (32).
+/// Restoring under a mask needs the lane width, so the classes' boundaries are kept with the function.
 void restore_window(WarpState& w, const FunctionCode& f, const CallRecord& r, u32 mask) {
     std::size_t regs = f.window_until - f.window_from;
     if (mask == w.live) {
@@ -192,7 +195,8 @@ i32 new_record(WarpState& w) {
         w.free_records.pop_back();
         return r;
     }
-    if (w.records.size() >= kMostRecords) raise_fault(w, int(Fault::stack_error), u32(__builtin_ctz(w.live)), 0, 0, true);
+    if (w.records.size() >= kMostRecords)
+        raise_fault(w, int(Fault::stack_error), u32(__builtin_ctz(w.live)), 0, 0, true);
     w.records.emplace_back();
     return i32(w.records.size() - 1);
 }
@@ -256,7 +260,8 @@ RunEnd run_warp(WarpState& w) {
                 continue;
             }
             switch (i.kind) {
-                case Kind::plain: break;
+                case Kind::plain:
+                    break;
                 case Kind::timed:
                     counts.flush();
                     i.fn(w, i, m);
@@ -361,7 +366,8 @@ RunEnd run_warp(WarpState& w) {
                         u64 first = at(u32(__builtin_ctz(m)));
                         auto it = p.by_address.find(first);
                         if (it == p.by_address.end()) {
-                            raise_fault(w, int(Fault::illegal_instruction), u32(__builtin_ctz(m)), first, 0, false);
+                            raise_fault(w, int(Fault::illegal_instruction), u32(__builtin_ctz(m)), first, 0,
+                                        false);
                         }
                         target = p.functions[it->second].entry;
                         for (u32 l = 0; l < kLanes; ++l) {
@@ -371,14 +377,16 @@ RunEnd run_warp(WarpState& w) {
                     i32 r = new_record(w);
                     CallRecord& record = w.records[std::size_t(r)];
                     Split& s = w.splits[now];
-                    record.return_pc = pc + 1, record.caller = i.function, record.parent = s.record, record.mask = callers;
+                    record.return_pc = pc + 1, record.caller = i.function, record.parent = s.record,
+                    record.mask = callers;
                     record.saved.clear();
                     const FunctionCode& caller = p.functions[i.function];
                     if (caller.recursive) save_window(w, caller, record);
                     move_stack(w, p, caller.local_bytes, false, callers);
                     Split inner = s;
                     inner.pc = target, inner.mask = callers, inner.record = r, ++inner.depth;
-                    if (inner.depth > 20000) raise_fault(w, int(Fault::stack_error), u32(__builtin_ctz(m)), 0, 0, true);
+                    if (inner.depth > 20000)
+                        raise_fault(w, int(Fault::stack_error), u32(__builtin_ctz(m)), 0, 0, true);
                     // Lanes that do not call go on; lanes with another target call again.
                     if (callers != m) {
                         Split again = s;
@@ -427,7 +435,8 @@ RunEnd run_warp(WarpState& w) {
                         w.splits.pop_back();
                     }
                     for (u32 k = 0; k < 16; ++k) {
-                        if (block.barriers[k].arrived != 0 && complete(block, block.barriers[k])) release(block, k);
+                        if (block.barriers[k].arrived != 0 && complete(block, block.barriers[k]))
+                            release(block, k);
                     }
                     if (block.cluster != nullptr) check_cluster(*block.cluster);
                     goto reselect;
@@ -454,7 +463,8 @@ RunEnd run_warp(WarpState& w) {
                     }
                     goto reselect;
                 }
-                case Kind::stop: raise_fault(w, int(Fault::trap), u32(__builtin_ctz(m)), 0, 0, false);
+                case Kind::stop:
+                    raise_fault(w, int(Fault::trap), u32(__builtin_ctz(m)), 0, 0, false);
                 case Kind::cluster_barrier: {
                     ClusterState& c = *w.block->cluster;
                     if (i.imm == 1) {  // arrive
@@ -504,12 +514,13 @@ std::string describe_deadlock(const BlockState& block) {
     std::string text = "deadlock: ";
     for (const WarpState& w : block.warps) {
         for (const Split& s : w.splits) {
-            text += std::to_string(__builtin_popcount(s.mask)) + " threads of warp " + std::to_string(w.index) + " wait at line " +
-                    std::to_string(block.program->lines[s.pc]);
+            text += std::to_string(__builtin_popcount(s.mask)) + " threads of warp " +
+                    std::to_string(w.index) + " wait at line " + std::to_string(block.program->lines[s.pc]);
             if (s.state == Split::at_barrier) {
                 const BarrierState& b = block.barriers[s.barrier];
-                text += " for barrier " + std::to_string(s.barrier) + " (" + std::to_string(b.arrived) + " of " +
-                        std::to_string(b.expected != 0 ? b.expected : block.live_threads) + " arrived)";
+                text += " for barrier " + std::to_string(s.barrier) + " (" + std::to_string(b.arrived) +
+                        " of " + std::to_string(b.expected != 0 ? b.expected : block.live_threads) +
+                        " arrived)";
             }
             return text;
         }

@@ -26,7 +26,7 @@ struct Split {
     State state = ready;
     bool forced = false;  ///< run the waiting instruction without the missing lanes
     u32 barrier = 0;
-    u64 stamp = 0;        ///< when it last gave way
+    u64 stamp = 0;  ///< when it last gave way
 };
 
 /// One function call in progress, shared by the lanes that made it together.
@@ -100,7 +100,7 @@ struct Launch {
     u32 threads_per_block = 0, warps_per_block = 0;
     u64 blocks = 0;
     u32 shared_bytes = 0;
-    u64 budget = 0;  ///< warp instructions a block may execute, 0: no limit
+    u64 budget = 0;                    ///< warp instructions a block may execute, 0: no limit
     std::unique_ptr<u32[]> workspace;  ///< for grid-wide barriers of cooperative launches
     u64 workspace_bytes = 0;
 };
@@ -113,10 +113,12 @@ struct Worker {
     int next_entry = 0;
 };
 
-/// Prepares the memory of a block context for a launch; `begin_block` then starts the block of that index in it.
+/// Prepares the memory of a block context for a launch; `begin_block` then starts the block of that index in
+/// it.
 void prepare_block(BlockState& block, Worker& worker);
 void begin_block(BlockState& block, u64 index);
-/// Runs the block's warps in turn until it ends or, when `give_way`, until all that can run only wait for others.
+/// Runs the block's warps in turn until it ends or, when `give_way`, until all that can run only wait for
+/// others.
 BlockEnd run_block(BlockState& block, bool give_way);
 RunEnd run_warp(WarpState& warp);
 /// Lets waiting splits run without the missing lanes. False when there is none.

@@ -10,15 +10,33 @@ namespace {
 
 /// Instructions whose first operand is no result.
 bool has_no_result(const InstAst& inst) {
-    static const std::set<std::string> names = {
-        "st", "red", "bra", "brx", "ret", "exit", "membar", "fence", "prefetch", "prefetchu", "trap", "brkpt", "pmevent",
-        "nanosleep", "stmatrix", "stackrestore", "discard", "applypriority", "griddepcontrol", "setmaxnreg"};
+    static const std::set<std::string> names = {"st",
+                                                "red",
+                                                "bra",
+                                                "brx",
+                                                "ret",
+                                                "exit",
+                                                "membar",
+                                                "fence",
+                                                "prefetch",
+                                                "prefetchu",
+                                                "trap",
+                                                "brkpt",
+                                                "pmevent",
+                                                "nanosleep",
+                                                "stmatrix",
+                                                "stackrestore",
+                                                "discard",
+                                                "applypriority",
+                                                "griddepcontrol",
+                                                "setmaxnreg"};
     if (names.contains(inst.op)) return true;
     const std::string& op = inst.op;
     if (op == "bar" || op == "barrier") return !inst.has("red");
     if (op == "cp") return true;
     if (op == "wmma") return inst.has("store");
-    if (op == "mbarrier") return inst.has("init") || inst.has("inval") || inst.has("expect_tx") || inst.has("complete_tx");
+    if (op == "mbarrier")
+        return inst.has("init") || inst.has("inval") || inst.has("expect_tx") || inst.has("complete_tx");
     return false;
 }
 
@@ -28,12 +46,15 @@ void add_reads(const Operand& o, std::vector<int>& out) {
     for (const Operand& e : o.list) add_reads(e, out);
 }
 
-/// Lane-by-lane instructions lowered in one step: the result may take the place of an operand that dies there.
+/// Lane-by-lane instructions lowered in one step: the result may take the place of an operand that dies
+/// there.
 bool may_reuse(const InstAst& inst) {
-    static const std::set<std::string> names = {"add", "sub", "mul", "fma", "and", "or", "xor", "shl", "shr", "mov", "neg"};
+    static const std::set<std::string> names = {"add", "sub", "mul", "fma", "and", "or",
+                                                "xor", "shl", "shr", "mov", "neg"};
     if (inst.op == "mad" && (inst.has("lo") || inst.has("wide"))) return !inst.has("cc");
-    return names.contains(inst.op) && !inst.has("cc") && !(inst.op == "mov" && inst.operands.size() == 2 &&
-           (inst.operands[0].kind == Operand::vector || inst.operands[1].kind == Operand::vector));
+    return names.contains(inst.op) && !inst.has("cc") &&
+           !(inst.op == "mov" && inst.operands.size() == 2 &&
+             (inst.operands[0].kind == Operand::vector || inst.operands[1].kind == Operand::vector));
 }
 
 class Bourdoncle {
@@ -60,7 +81,8 @@ class Bourdoncle {
             int element = stack_.back();
             stack_.pop_back();
             if (loop) {
-                for (; element != v; element = stack_.back(), stack_.pop_back()) number_[std::size_t(element)] = 0;
+                for (; element != v; element = stack_.back(), stack_.pop_back())
+                    number_[std::size_t(element)] = 0;
                 std::list<int> body;
                 for (int s : blocks_[std::size_t(v)].successors) {
                     if (number_[std::size_t(s)] == 0) visit(s, body);
@@ -80,7 +102,9 @@ std::vector<BasicBlock> split(const FunctionAst& f) {
     std::set<int> leaders{0};
     int n = int(f.body.size());
     for (const auto& [name, at] : f.labels) leaders.insert(at);
-    auto ends = [](const InstAst& i) { return i.op == "bra" || i.op == "brx" || i.op == "ret" || i.op == "exit"; };
+    auto ends = [](const InstAst& i) {
+        return i.op == "bra" || i.op == "brx" || i.op == "ret" || i.op == "exit";
+    };
     for (int i = 0; i < n; ++i) {
         if (ends(f.body[std::size_t(i)])) leaders.insert(i + 1);
     }
@@ -112,7 +136,8 @@ std::vector<BasicBlock> split(const FunctionAst& f) {
         } else if (jumps && last->op == "brx") {
             if (last->operands.size() < 2) fail(last->line, "brx.idx needs an index and a target list");
             auto it = f.branch_targets.find(last->operands[1].name);
-            if (it == f.branch_targets.end()) fail(last->line, "unknown target list " + last->operands[1].name);
+            if (it == f.branch_targets.end())
+                fail(last->line, "unknown target list " + last->operands[1].name);
             for (const std::string& l : it->second) b.successors.push_back(target(l));
         }
     }
@@ -120,8 +145,12 @@ std::vector<BasicBlock> split(const FunctionAst& f) {
 }
 
 using Bits = std::vector<std::uint64_t>;
-bool get(const Bits& b, int i) { return (b[std::size_t(i) / 64] >> (i % 64)) & 1; }
-void set(Bits& b, int i) { b[std::size_t(i) / 64] |= std::uint64_t(1) << (i % 64); }
+bool get(const Bits& b, int i) {
+    return (b[std::size_t(i) / 64] >> (i % 64)) & 1;
+}
+void set(Bits& b, int i) {
+    b[std::size_t(i) / 64] |= std::uint64_t(1) << (i % 64);
+}
 
 struct Interval {
     int reg = 0, from = std::numeric_limits<int>::max(), until = -1;
@@ -167,7 +196,7 @@ std::vector<Interval> intervals(const FunctionAst& f, Flow& flow) {
         const BasicBlock& block = flow.blocks[std::size_t(b)];
         int start = at, end = at + 2 * (block.last - block.first) + 1;
         for (std::size_t w = 0; w < words; ++w) {
-            for (std::uint64_t bits = in[std::size_t(b)][w]; bits != 0; bits &= bits - 1) {
+            for (std::uint64_t bits = in [std::size_t(b)][w]; bits != 0; bits &= bits - 1) {
                 extend(int(w * 64) + __builtin_ctzll(bits), start);
             }
             for (std::uint64_t bits = out[std::size_t(b)][w]; bits != 0; bits &= bits - 1) {
@@ -220,7 +249,8 @@ Flow analyse(const FunctionAst& f) {
     std::vector<bool> placed(flow.blocks.size());
     for (int b : flow.order) placed[std::size_t(b)] = true;
     for (std::size_t b = 0; b < flow.blocks.size(); ++b) {
-        if (!placed[b]) flow.order.push_back(int(b));  // unreachable, but its instructions are checked all the same
+        if (!placed[b])
+            flow.order.push_back(int(b));  // unreachable, but its instructions are checked all the same
     }
     std::vector<Interval> all = intervals(f, flow);
     flow.slot.assign(f.registers.size(), -1);

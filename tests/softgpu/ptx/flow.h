@@ -17,13 +17,13 @@ SlotClass slot_class(const Type& type);
 
 struct Flow {
     std::vector<BasicBlock> blocks;
-    /// Blocks as laid out. It is a weak topological order (F. Bourdoncle, "Efficient chaotic iteration strategies
-    /// with widenings", 1993): loops are contiguous and every forward edge goes down, so that running the lanes
-    /// with the lowest address first brings diverged lanes together again.
+    /// Blocks as laid out. It is a weak topological order (F. Bourdoncle, "Efficient chaotic iteration
+    /// strategies with widenings", 1993): loops are contiguous and every forward edge goes down, so that
+    /// running the lanes with the lowest address first brings diverged lanes together again.
     std::vector<int> order;
-    std::vector<int> slot;          ///< per register: index within its class, -1 when unused
-    int slots[kSlotClasses] = {};   ///< how many of each class
-    std::vector<int> uninitialised; ///< registers that may be read before they are written
+    std::vector<int> slot;           ///< per register: index within its class, -1 when unused
+    int slots[kSlotClasses] = {};    ///< how many of each class
+    std::vector<int> uninitialised;  ///< registers that may be read before they are written
 };
 
 Flow analyse(const FunctionAst& function);

@@ -8,8 +8,10 @@
 
 namespace softgpu::ptx {
 
-#define TABLES(X) X(int) X(bits) X(float) X(round) X(math) X(compare) X(convert) X(memory) X(warp) X(atomic) X(half) X(mma) X(async) \
-    X(video)
+#define TABLES(X)                                                                                      \
+    X(int)                                                                                             \
+    X(bits) X(float) X(round) X(math) X(compare) X(convert) X(memory) X(warp) X(atomic) X(half) X(mma) \
+        X(async) X(video)
 #define DECLARE(t) extern const Table table_##t;
 namespace base {
 TABLES(DECLARE)
@@ -25,8 +27,8 @@ bool use_avx2() {
         const char* forced = std::getenv("SOFTGPU_ISA");
         if (forced != nullptr && std::string_view(forced) == "base") return false;
         __builtin_cpu_init();
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-               __builtin_cpu_supports("f16c");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+               __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
     }();
     return yes;
 }
@@ -40,7 +42,8 @@ std::unordered_map<std::string, Handler> build() {
     for (const Table* t : use_avx2() ? avx2_tables : base_tables) {
         for (std::size_t k = 0; k < t->count; ++k) map.emplace(t->entries[k].name, t->entries[k].fn);
     }
-    for (std::size_t k = 0; k < builtin_table.count; ++k) map.emplace(builtin_table.entries[k].name, builtin_table.entries[k].fn);
+    for (std::size_t k = 0; k < builtin_table.count; ++k)
+        map.emplace(builtin_table.entries[k].name, builtin_table.entries[k].fn);
     return map;
 }
 
@@ -52,6 +55,8 @@ Handler find_handler(const std::string& name) {
     return it == map.end() ? nullptr : it->second;
 }
 
-const char* handler_isa() { return use_avx2() ? "avx2" : "base"; }
+const char* handler_isa() {
+    return use_avx2() ? "avx2" : "base";
+}
 
 }  // namespace softgpu::ptx

@@ -1,6 +1,7 @@
-// Building blocks of the instruction handlers. Every ops_*.cpp is compiled once per instruction set (build.mk sets
-// SOFTGPU_ISA to a namespace name and the -m flags), so that lane loops use the widest vectors of the machine.
-// Everything here is always_inline or in the namespace of the instruction set: no symbol may be shared.
+// Building blocks of the instruction handlers. Every ops_*.cpp is compiled once per instruction set (build.mk
+// sets SOFTGPU_ISA to a namespace name and the -m flags), so that lane loops use the widest vectors of the
+// machine. Everything here is always_inline or in the namespace of the instruction set: no symbol may be
+// shared.
 #pragma once
 
 #include "tests/softgpu/ptx/runtime.h"
@@ -21,7 +22,9 @@ template <class T>
 ALWAYS_INLINE T* slot(Warp& w, u32 offset) {
     return static_cast<T*>(__builtin_assume_aligned(w.regs + offset, 64));
 }
-ALWAYS_INLINE u32& predicate(Warp& w, u32 offset) { return *reinterpret_cast<u32*>(w.regs + offset); }
+ALWAYS_INLINE u32& predicate(Warp& w, u32 offset) {
+    return *reinterpret_cast<u32*>(w.regs + offset);
+}
 
 template <class To, class From>
 ALWAYS_INLINE To bits_as(From v) {
@@ -48,14 +51,18 @@ ALWAYS_INLINE void choose(T* out, const T* a, const T* b, u32 mask) {
 #ifdef __AVX2__
     if constexpr (sizeof(T) == 4) {
         for (int g = 0; g < kLanes; g += 8) {
-            __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + g)), y = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + g));
-            _mm256_store_si256(reinterpret_cast<__m256i*>(out + g), _mm256_blendv_epi8(y, x, spread8(mask >> g)));
+            __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + g)),
+                    y = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + g));
+            _mm256_store_si256(reinterpret_cast<__m256i*>(out + g),
+                               _mm256_blendv_epi8(y, x, spread8(mask >> g)));
         }
         return;
     } else if constexpr (sizeof(T) == 8) {
         for (int g = 0; g < kLanes; g += 4) {
-            __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + g)), y = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + g));
-            _mm256_store_si256(reinterpret_cast<__m256i*>(out + g), _mm256_blendv_epi8(y, x, spread4(mask >> g)));
+            __m256i x = _mm256_load_si256(reinterpret_cast<const __m256i*>(a + g)),
+                    y = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + g));
+            _mm256_store_si256(reinterpret_cast<__m256i*>(out + g),
+                               _mm256_blendv_epi8(y, x, spread4(mask >> g)));
         }
         return;
     }
@@ -68,7 +75,8 @@ ALWAYS_INLINE void blend(T* d, const T* r, u32 mask) {
     choose(d, r, d, mask);
 }
 
-/// Result array of a handler: the register itself when all live lanes take part, else a copy blended in at the end.
+/// Result array of a handler: the register itself when all live lanes take part, else a copy blended in at
+/// the end.
 template <class T>
 struct Result {
     T* d;
@@ -121,12 +129,14 @@ ALWAYS_INLINE u32 lane_mask(P test) {
         alignas(32) i64 flags[kLanes];
 #pragma GCC ivdep
         for (int l = 0; l < kLanes; ++l) flags[l] = test(l) ? -1 : 0;
-        for (int g = 0; g < kLanes; g += 4) r |= u32(_mm256_movemask_pd(_mm256_load_pd(reinterpret_cast<const double*>(flags + g)))) << g;
+        for (int g = 0; g < kLanes; g += 4)
+            r |= u32(_mm256_movemask_pd(_mm256_load_pd(reinterpret_cast<const double*>(flags + g)))) << g;
     } else {
         alignas(32) i32 flags[kLanes];
 #pragma GCC ivdep
         for (int l = 0; l < kLanes; ++l) flags[l] = test(l) ? -1 : 0;
-        for (int g = 0; g < kLanes; g += 8) r |= u32(_mm256_movemask_ps(_mm256_load_ps(reinterpret_cast<const float*>(flags + g)))) << g;
+        for (int g = 0; g < kLanes; g += 8)
+            r |= u32(_mm256_movemask_ps(_mm256_load_ps(reinterpret_cast<const float*>(flags + g)))) << g;
     }
     return r;
 #else
@@ -144,23 +154,33 @@ ALWAYS_INLINE void write_predicate(Warp& w, u32 offset, u32 value, u32 mask) {
     p = (p & ~mask) | (value & mask);
 }
 
-#define FOR_LANES(l, mask) \
-    for (u32 bits_##l = (mask), l = 0; bits_##l != 0 && ((l = u32(__builtin_ctz(bits_##l))), true); bits_##l &= bits_##l - 1)
+#define FOR_LANES(l, mask)                                                                          \
+    for (u32 bits_##l = (mask), l = 0; bits_##l != 0 && ((l = u32(__builtin_ctz(bits_##l))), true); \
+         bits_##l &= bits_##l - 1)
 
-// Floating point ----------------------------------------------------------------------------------------------
+// Floating point
+// ----------------------------------------------------------------------------------------------
 
 constexpr u32 kNan32 = 0x7fffffffU;
 constexpr u64 kNan64 = 0xfff8000000000000ULL;
 constexpr u16 kNan16 = 0x7fff;
 
 template <class T>
-ALWAYS_INLINE T min_of(T a, T b) { return a < b ? a : b; }
+ALWAYS_INLINE T min_of(T a, T b) {
+    return a < b ? a : b;
+}
 template <class T>
-ALWAYS_INLINE T max_of(T a, T b) { return a > b ? a : b; }
+ALWAYS_INLINE T max_of(T a, T b) {
+    return a > b ? a : b;
+}
 
 /// Results that are NaN have one bit pattern on the device, whatever the operands.
-ALWAYS_INLINE float canonical(float x) { return x == x ? x : bits_as<float>(kNan32); }
-ALWAYS_INLINE double canonical(double x) { return x == x ? x : bits_as<double>(kNan64); }
+ALWAYS_INLINE float canonical(float x) {
+    return x == x ? x : bits_as<float>(kNan32);
+}
+ALWAYS_INLINE double canonical(double x) {
+    return x == x ? x : bits_as<double>(kNan64);
+}
 
 /// Subnormals to zero of the same sign.
 ALWAYS_INLINE float flush(float x) {
@@ -173,11 +193,15 @@ ALWAYS_INLINE float flush_if(float x) {
     return x;
 }
 template <bool Ftz>
-ALWAYS_INLINE double flush_if(double x) { return x; }
+ALWAYS_INLINE double flush_if(double x) {
+    return x;
+}
 
 /// [0, 1], NaN to +0.
 template <class T>
-ALWAYS_INLINE T saturate(T x) { return x > T(0) ? (x < T(1) ? x : T(1)) : T(0); }
+ALWAYS_INLINE T saturate(T x) {
+    return x > T(0) ? (x < T(1) ? x : T(1)) : T(0);
+}
 
 ALWAYS_INLINE float half_to_float(u16 h) {
     u32 sign = u32(h & 0x8000U) << 16;
@@ -201,7 +225,9 @@ ALWAYS_INLINE u16 float_to_half(float x) {
     u32 h = a < 0x38800000U ? subnormal : a < 0x477ff000U ? normal : 0x7c00U;
     return u16(a > 0x7f800000U ? u32(kNan16) : (h | sign));
 }
-ALWAYS_INLINE float bf16_to_float(u16 h) { return bits_as<float>(u32(h) << 16); }
+ALWAYS_INLINE float bf16_to_float(u16 h) {
+    return bits_as<float>(u32(h) << 16);
+}
 ALWAYS_INLINE u16 float_to_bf16(float x) {
     u32 b = bits_as<u32>(x);
     u32 rounded = (b + 0x7fffU + ((b >> 16) & 1U)) >> 16;
@@ -234,7 +260,11 @@ ALWAYS_INLINE float narrow_odd(double x) {
     }
     return bits_as<float>(bits);
 }
-ALWAYS_INLINE u16 double_to_half(double x) { return float_to_half(narrow_odd(x)); }
-ALWAYS_INLINE u16 double_to_bf16(double x) { return float_to_bf16(narrow_odd(x)); }
+ALWAYS_INLINE u16 double_to_half(double x) {
+    return float_to_half(narrow_odd(x));
+}
+ALWAYS_INLINE u16 double_to_bf16(double x) {
+    return float_to_bf16(narrow_odd(x));
+}
 
 }  // namespace softgpu::ptx::SOFTGPU_ISA

@@ -7,7 +7,8 @@ namespace softgpu::ptx::SOFTGPU_ISA {
 
 ALWAYS_INLINE u8* shared_host(Warp& w, u32 l, u64 at, u32 size, bool write) {
     u64 tag = at >> 24;  // rank + 1 of another block of the cluster
-    if (tag != 0 && tag <= w.cluster_size && w.cluster_shared != nullptr && (at & 0xffffffU) + size <= w.shared_bytes) {
+    if (tag != 0 && tag <= w.cluster_size && w.cluster_shared != nullptr &&
+        (at & 0xffffffU) + size <= w.shared_bytes) {
         return w.cluster_shared[tag - 1] + (at & 0xffffffU);
     }
     if (at + size > w.shared_bytes) raise_illegal(w, l, kSharedWindow | at, size, write, "shared");
@@ -21,12 +22,14 @@ ALWAYS_INLINE void check_global(Warp& w, u64 address, u32 bytes, u32 size, bool 
     const u64* from = write ? c.write_from : c.read_from;
     const u64* until = write ? c.write_until : c.read_until;
     bool ok = address >= from[0] && address + bytes <= until[0];
-    for (int k = 1; k < RangeCache::kEntries && !ok; ++k) ok = address >= from[k] && address + bytes <= until[k];
+    for (int k = 1; k < RangeCache::kEntries && !ok; ++k)
+        ok = address >= from[k] && address + bytes <= until[k];
     if (!ok && !check_range(w, address, bytes, write)) {
         // Name the first lane that is out of bounds.
         for (u32 l = 0; l * size < bytes; ++l) {
             if (!check_range(w, address + l * size, size, write)) {
-                raise_illegal(w, bytes == size ? u32(__builtin_ctz(w.live)) : l, address + l * size, size, write, "global");
+                raise_illegal(w, bytes == size ? u32(__builtin_ctz(w.live)) : l, address + l * size, size,
+                              write, "global");
             }
         }
     }
@@ -35,7 +38,8 @@ ALWAYS_INLINE void check_global(Warp& w, u64 address, u32 bytes, u32 size, bool 
     if (w.tracking) report_touch(w, address, bytes, write);
 }
 
-/// address[l] = a[l] + displacement for the lanes of the mask (the first lane's elsewhere); 0 if all are the same.
+/// address[l] = a[l] + displacement for the lanes of the mask (the first lane's elsewhere); 0 if all are the
+/// same.
 ALWAYS_INLINE u64 gather_addresses(u64* address, const u64* a, u64 displacement, u32 mask, u32 first) {
     u64 base = a[first] + displacement, differ = 0;
     for (u32 l = 0; l < kLanes; ++l) {
@@ -55,7 +59,8 @@ ALWAYS_INLINE M get_interleaved(const u8* base, u32 offset, u32 l) {
         return v;
     } else {
         u32 parts[sizeof(M) / 4];
-        for (u32 k = 0; k < sizeof(M) / 4; ++k) __builtin_memcpy(&parts[k], base + (offset + 4 * k) * kLanes + l * 4, 4);
+        for (u32 k = 0; k < sizeof(M) / 4; ++k)
+            __builtin_memcpy(&parts[k], base + (offset + 4 * k) * kLanes + l * 4, 4);
         M v;
         __builtin_memcpy(&v, parts, sizeof v);
         return v;
@@ -68,7 +73,8 @@ ALWAYS_INLINE void put_interleaved(u8* base, u32 offset, u32 l, M v) {
     } else {
         u32 parts[sizeof(M) / 4];
         __builtin_memcpy(parts, &v, sizeof v);
-        for (u32 k = 0; k < sizeof(M) / 4; ++k) __builtin_memcpy(base + (offset + 4 * k) * kLanes + l * 4, &parts[k], 4);
+        for (u32 k = 0; k < sizeof(M) / 4; ++k)
+            __builtin_memcpy(base + (offset + 4 * k) * kLanes + l * 4, &parts[k], 4);
     }
 }
 
@@ -179,8 +185,10 @@ ALWAYS_INLINE void gather32(u32* d, const u8* base, const u32* off) {
             v = _mm256_set1_epi32(int(word));
         } else {
             __m256i odd = _mm256_xor_si256(from_first, iota);
-            if (_mm256_testz_si256(odd, odd)) v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(base + off[g]));
-            else v = _mm256_i32gather_epi32(reinterpret_cast<const int*>(base), at, 1);
+            if (_mm256_testz_si256(odd, odd))
+                v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(base + off[g]));
+            else
+                v = _mm256_i32gather_epi32(reinterpret_cast<const int*>(base), at, 1);
         }
         _mm256_store_si256(reinterpret_cast<__m256i*>(d + g), v);
     }

@@ -12,9 +12,15 @@ namespace {
 bool word_start(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || c == '%' || c == '.';
 }
-bool digit(char c) { return c >= '0' && c <= '9'; }
-bool word_char(char c) { return word_start(c) || digit(c); }
-bool hex_digit(char c) { return digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool digit(char c) {
+    return c >= '0' && c <= '9';
+}
+bool word_char(char c) {
+    return word_start(c) || digit(c);
+}
+bool hex_digit(char c) {
+    return digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 class Lexer {
   public:
@@ -83,7 +89,8 @@ class Lexer {
             // Directives end at the next dot: ".reg.b16" is two words.
             bool directive = *p_ == '.';
             ++p_;
-            while (p_ < end_ && !(directive && *p_ == '.') && (word_char(*p_) || (*p_ == ':' && at(1) == ':' && word_char(at(2))))) {
+            while (p_ < end_ && !(directive && *p_ == '.') &&
+                   (word_char(*p_) || (*p_ == ':' && at(1) == ':' && word_char(at(2))))) {
                 p_ += *p_ == ':' ? 2 : 1;
             }
             push(Token::word, from);
@@ -111,7 +118,8 @@ class Lexer {
         if (*p_ == '0' && (kind == 'b' || kind == 'B')) {
             p_ += 2;
             std::uint64_t value = 0;
-            for (; at(0) == '0' || at(0) == '1'; ++p_) value = value * 2 + static_cast<std::uint64_t>(*p_ - '0');
+            for (; at(0) == '0' || at(0) == '1'; ++p_)
+                value = value * 2 + static_cast<std::uint64_t>(*p_ - '0');
             integer(from, value);
             return;
         }
@@ -157,6 +165,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(const std::string& text) { return Lexer(text).run(); }
+std::vector<Token> tokenize(const std::string& text) {
+    return Lexer(text).run();
+}
 
 }  // namespace softgpu::ptx

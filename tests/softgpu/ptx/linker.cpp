@@ -30,7 +30,8 @@ void LoadedModule::collect(Memory&) {
         }
         for (const VariableAst& v : unit.ast->variables) {
             Symbol& s = unit.names[v.name];
-            if (s.kind == Symbol::none || (s.ast != nullptr && s.ast->external)) s = {Symbol::variable, &v, 0, nullptr};
+            if (s.kind == Symbol::none || (s.ast != nullptr && s.ast->external))
+                s = {Symbol::variable, &v, 0, nullptr};
         }
         for (const auto& [alias, target] : unit.ast->aliases) {
             auto it = unit.names.find(target);
@@ -53,7 +54,8 @@ void LoadedModule::collect(Memory&) {
             if (s.kind == Symbol::variable && !(s.ast->weak || s.ast->common) && !(v.weak || v.common)) {
                 fail(v.line, "variable " + v.name + " defined in two linked texts");
             }
-            if (s.kind == Symbol::none || s.ast->weak || (s.ast->common && !v.weak)) s = {Symbol::variable, &v, 0, nullptr};
+            if (s.kind == Symbol::none || s.ast->weak || (s.ast->common && !v.weak))
+                s = {Symbol::variable, &v, 0, nullptr};
         }
     }
     u64 id = 0;
@@ -79,8 +81,10 @@ void LoadedModule::allocate(Memory& memory) {
             variable->size = v.size, variable->align = v.align;
             variable->constant = v.space == Space::constant;
             variable->managed = v.managed;
-            variable->address = memory.allocate_global(std::max<u64>(v.size, 1), std::max<u64>(v.align, 1), v.managed);
-            if (variable->address == 0) throw PtxError("line " + std::to_string(v.line) + ": no memory for variable " + v.name);
+            variable->address =
+                memory.allocate_global(std::max<u64>(v.size, 1), std::max<u64>(v.align, 1), v.managed);
+            if (variable->address == 0)
+                throw PtxError("line " + std::to_string(v.line) + ": no memory for variable " + v.name);
             storage_[&v] = variable.get();
             variables_.push_back(std::move(variable));
         }
@@ -91,7 +95,8 @@ Symbol LoadedModule::find(int unit, const std::string& name) const {
     const Unit& u = units_[std::size_t(unit)];
     Symbol s;
     if (auto it = u.names.find(name); it != u.names.end()) s = it->second;
-    bool foreign = s.kind == Symbol::none || (s.kind == Symbol::function && (!s.code->has_body || s.code->weak)) ||
+    bool foreign = s.kind == Symbol::none ||
+                   (s.kind == Symbol::function && (!s.code->has_body || s.code->weak)) ||
                    (s.kind == Symbol::variable && (s.ast->external || s.ast->weak || s.ast->common));
     if (foreign) {
         auto it = exported_.find(name);
@@ -103,7 +108,9 @@ Symbol LoadedModule::find(int unit, const std::string& name) const {
     return s;
 }
 
-u64 LoadedModule::function_address(const FunctionAst* f) const { return function_ids_.at(f); }
+u64 LoadedModule::function_address(const FunctionAst* f) const {
+    return function_ids_.at(f);
+}
 
 void LoadedModule::initialise() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -114,9 +121,13 @@ void LoadedModule::initialise() {
             for (const VariableAst::Relocation& r : v.relocations) {
                 Symbol s = find(int(u), r.symbol);
                 u64 value = 0;
-                if (s.kind == Symbol::variable && s.address != 0) value = s.address;
-                else if (s.kind == Symbol::function && s.code->has_body) value = function_address(s.code);
-                else fail(v.line, "initialiser of " + v.name + " names " + r.symbol + ", which has no address here");
+                if (s.kind == Symbol::variable && s.address != 0)
+                    value = s.address;
+                else if (s.kind == Symbol::function && s.code->has_body)
+                    value = function_address(s.code);
+                else
+                    fail(v.line,
+                         "initialiser of " + v.name + " names " + r.symbol + ", which has no address here");
                 value += u64(r.addend);
                 if (r.mask_shift >= 0) value >>= r.mask_shift;
                 std::memcpy(bytes.data() + r.offset, &value, std::size_t(std::min(r.bytes, 8)));
@@ -209,7 +220,9 @@ u64 LoadedModule::heap_allocate(u64 bytes, Memory& memory) {
     return at;
 }
 
-void LoadedModule::heap_free(u64 address) { heap_used_.erase(address); }
+void LoadedModule::heap_free(u64 address) {
+    heap_used_.erase(address);
+}
 
 std::unique_ptr<Module> load(const std::vector<std::string>& texts, Memory& memory) {
     return std::make_unique<LoadedModule>(texts, memory);

@@ -1,4 +1,5 @@
-// Program level of the lowering: which functions and shared variables a kernel needs, the frame, blocks and jumps.
+// Program level of the lowering: which functions and shared variables a kernel needs, the frame, blocks and
+// jumps.
 #include "tests/softgpu/ptx/lower.h"
 
 #include <algorithm>
@@ -35,9 +36,12 @@ void Lowering::run_unreached(const FunctionAst& function) {
     run(function);
 }
 
-// Reachability ------------------------------------------------------------------------------------------------
+// Reachability
+// ------------------------------------------------------------------------------------------------
 
-Symbol Lowering::find(const std::string& name) const { return module_.find(unit_, name); }
+Symbol Lowering::find(const std::string& name) const {
+    return module_.find(unit_, name);
+}
 
 void Lowering::note_symbols(const FunctionAst& f, std::vector<const FunctionAst*>& callees, bool& indirect) {
     unit_ = module_.unit_of(&f);
@@ -97,7 +101,8 @@ void Lowering::reach(const FunctionAst& entry) {
         for (const FunctionAst* f : module_.address_taken()) callees_[i].push_back(index_.at(f));
     }
     for (const FunctionAst* f : reachable_) {
-        for (const InstAst& i : f->body) dynamic_stack_ = dynamic_stack_ || i.op == "alloca" || i.op == "stacksave";
+        for (const InstAst& i : f->body)
+            dynamic_stack_ = dynamic_stack_ || i.op == "alloca" || i.op == "stacksave";
     }
 }
 
@@ -143,7 +148,8 @@ void Lowering::place_shared() {
     p_.dynamic_shared_at = u32(at);
 }
 
-// Frame -------------------------------------------------------------------------------------------------------
+// Frame
+// -------------------------------------------------------------------------------------------------------
 
 u32 Lowering::allocate(u32 bytes, u32 align) {
     u32 at = (p_.frame_bytes + align - 1) / align * align;
@@ -151,7 +157,9 @@ u32 Lowering::allocate(u32 bytes, u32 align) {
     return at;
 }
 
-u32 slot_bytes(int bits) { return bits == 1 ? 4 : bits <= 16 ? 64 : u32(bits) * 4; }
+u32 slot_bytes(int bits) {
+    return bits == 1 ? 4 : bits <= 16 ? 64 : u32(bits) * 4;
+}
 
 u32 Lowering::constant(int bits, u64 low, u64 high) {
     if (bits < 16 && bits != 1) bits = 16;
@@ -231,13 +239,14 @@ void Lowering::layout_function(std::size_t index) {
         SlotClass c = slot_class(f.registers[std::size_t(r)].type);
         p_.zeroed.push_back({slots[std::size_t(r)], slot_bytes(bits[c])});
     }
-    p_.registers = std::max(p_.registers, u32(flow.slots[kSlot32] + 2 * flow.slots[kSlot64] + 4 * flow.slots[kSlot128] +
-                                              (flow.slots[kSlot16] + 1) / 2 + 4));
+    p_.registers = std::max(p_.registers, u32(flow.slots[kSlot32] + 2 * flow.slots[kSlot64] +
+                                              4 * flow.slots[kSlot128] + (flow.slots[kSlot16] + 1) / 2 + 4));
     slots_of_.push_back(std::move(slots));
     variables_of_.push_back(std::move(variables));
 }
 
-// Bodies ------------------------------------------------------------------------------------------------------
+// Bodies
+// ------------------------------------------------------------------------------------------------------
 
 void Lowering::lower_function(std::size_t index) {
     f_ = reachable_[index];
@@ -260,7 +269,8 @@ void Lowering::lower_function(std::size_t index) {
         for (const VariableAst& v : f_->params) formals.push_back(&v);
         std::vector<AbiSlot> layout = abi_layout(formals);
         for (std::size_t k = 0; k < layout.size(); ++k) {
-            copy_words(variables_[f_->results.size() + k], abi_area(layout[k].offset + layout[k].words, false) + layout[k].offset * 128,
+            copy_words(variables_[f_->results.size() + k],
+                       abi_area(layout[k].offset + layout[k].words, false) + layout[k].offset * 128,
                        layout[k].words);
         }
     }
@@ -276,8 +286,10 @@ void Lowering::lower_function(std::size_t index) {
     for (const Fixup& fix : fixups_) {
         u32 at = block_at_[std::size_t(fix.block)];
         Inst& inst = p_.code[fix.inst];
-        if (fix.list_entry < 0) inst.target = at;
-        else const_cast<u32*>(inst.list)[fix.list_entry] = at;
+        if (fix.list_entry < 0)
+            inst.target = at;
+        else
+            const_cast<u32*>(inst.list)[fix.list_entry] = at;
     }
 }
 
@@ -288,7 +300,8 @@ void Lowering::lower_block(int block, int next) {
     bool ends = b.last > b.first;
     if (ends) {
         const InstAst& last = f_->body[std::size_t(b.last - 1)];
-        ends = last.guard < 0 && (last.op == "bra" || last.op == "brx" || last.op == "ret" || last.op == "exit");
+        ends =
+            last.guard < 0 && (last.op == "bra" || last.op == "brx" || last.op == "ret" || last.op == "exit");
     }
     if (ends || (b.fallthrough >= 0 && b.fallthrough == next)) return;
     InstAst jump;
@@ -320,13 +333,15 @@ void Lowering::lower_inst(const InstAst& inst) {
 void Lowering::classify_order(const InstAst& i) {
     auto is_shared = [&] {
         for (const std::string& m : i.mods) {
-            if (parse_space(m) != Space::none) return parse_space(m) == Space::shared || parse_space(m) == Space::local;
+            if (parse_space(m) != Space::none)
+                return parse_space(m) == Space::shared || parse_space(m) == Space::local;
         }
         return false;
     };
     if ((i.op == "atom" || i.op == "red") && !is_shared()) {
         const Type t = type_of(i);
-        bool commutes = t.kind != 'f' && t.kind != 'h' && !i.has("exch") && !i.has("cas") && !i.has("inc") && !i.has("dec");
+        bool commutes = t.kind != 'f' && t.kind != 'h' && !i.has("exch") && !i.has("cas") && !i.has("inc") &&
+                        !i.has("dec");
         bool result = false;
         if (i.op == "atom" && !i.operands.empty() && i.operands[0].kind == Operand::reg) {
             int r = i.operands[0].reg_id;
@@ -364,8 +379,12 @@ Inst& Lowering::emit(const std::string& handler, u32 d, u32 a, u32 b, u32 c, i64
     return p_.code.back();
 }
 
-void Lowering::unsupported() const { fail_unsupported(inst_->line, "instruction " + inst_->text()); }
-void Lowering::bad(const std::string& text) const { fail(inst_->line, inst_->text() + ": " + text); }
+void Lowering::unsupported() const {
+    fail_unsupported(inst_->line, "instruction " + inst_->text());
+}
+void Lowering::bad(const std::string& text) const {
+    fail(inst_->line, inst_->text() + ": " + text);
+}
 
 const std::vector<Operand>& Lowering::operands(std::size_t least, std::size_t most) {
     if (most == 0) most = least;

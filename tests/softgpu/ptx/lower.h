@@ -81,7 +81,8 @@ class Lowering {
     void branch(const InstAst& i);
     void branch_index(const InstAst& i);
     void call(const InstAst& i);
-    void builtin_call(const InstAst& i, const std::string& name, const std::vector<Operand>& results, const std::vector<Operand>& args);
+    void builtin_call(const InstAst& i, const std::string& name, const std::vector<Operand>& results,
+                      const std::vector<Operand>& args);
     void ret(const InstAst& i);
     void exit(const InstAst& i);
     void stop(const InstAst& i);

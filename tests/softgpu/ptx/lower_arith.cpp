@@ -16,38 +16,123 @@ std::string type_name(const Type& t) {
 const std::unordered_map<std::string, Lowering::Method>& Lowering::methods() {
     using L = Lowering;
     static const std::unordered_map<std::string, Method> map = {
-        {"add", &L::arithmetic}, {"sub", &L::arithmetic}, {"div", &L::arithmetic}, {"rem", &L::arithmetic},
-        {"abs", &L::arithmetic}, {"neg", &L::arithmetic}, {"min", &L::arithmetic}, {"max", &L::arithmetic},
-        {"fma", &L::arithmetic}, {"rcp", &L::arithmetic}, {"sqrt", &L::arithmetic}, {"rsqrt", &L::arithmetic},
-        {"ex2", &L::arithmetic}, {"lg2", &L::arithmetic}, {"sin", &L::arithmetic}, {"cos", &L::arithmetic},
-        {"tanh", &L::arithmetic}, {"copysign", &L::arithmetic}, {"sad", &L::arithmetic},
-        {"mul", &L::multiply}, {"mad", &L::multiply}, {"mul24", &L::multiply}, {"mad24", &L::multiply},
-        {"addc", &L::extended}, {"subc", &L::extended}, {"madc", &L::extended},
-        {"and", &L::logic}, {"or", &L::logic}, {"xor", &L::logic}, {"not", &L::logic}, {"cnot", &L::logic},
-        {"lop3", &L::logic}, {"shl", &L::shift}, {"shr", &L::shift}, {"shf", &L::shift},
-        {"popc", &L::bit_field}, {"clz", &L::bit_field}, {"brev", &L::bit_field}, {"bfind", &L::bit_field},
-        {"bfe", &L::bit_field}, {"bfi", &L::bit_field}, {"bmsk", &L::bit_field}, {"szext", &L::bit_field},
-        {"prmt", &L::bit_field}, {"fns", &L::bit_field}, {"dp4a", &L::dot}, {"dp2a", &L::dot},
-        {"setp", &L::compare}, {"set", &L::compare}, {"testp", &L::compare}, {"selp", &L::select}, {"slct", &L::select},
-        {"mov", &L::mov}, {"cvt", &L::convert}, {"cvta", &L::address_convert}, {"isspacep", &L::is_space},
-        {"ld", &L::load_store}, {"ldu", &L::load_store}, {"st", &L::load_store}, {"atom", &L::atomic}, {"red", &L::atomic},
-        {"bra", &L::branch}, {"brx", &L::branch_index}, {"call", &L::call}, {"ret", &L::ret}, {"exit", &L::exit},
-        {"trap", &L::stop}, {"brkpt", &L::nothing}, {"bar", &L::barrier}, {"barrier", &L::barrier},
-        {"shfl", &L::warp_op}, {"vote", &L::warp_op}, {"match", &L::warp_op}, {"redux", &L::warp_op},
-        {"elect", &L::warp_op}, {"activemask", &L::warp_op}, {"membar", &L::nothing}, {"fence", &L::nothing},
-        {"prefetch", &L::nothing}, {"prefetchu", &L::nothing}, {"discard", &L::nothing}, {"applypriority", &L::nothing},
-        {"nanosleep", &L::nothing}, {"pmevent", &L::nothing}, {"griddepcontrol", &L::nothing}, {"setmaxnreg", &L::nothing},
-        {"mma", &L::mma}, {"wmma", &L::wmma}, {"ldmatrix", &L::matrix_move}, {"stmatrix", &L::matrix_move},
-        {"movmatrix", &L::matrix_move}, {"cp", &L::async_copy}, {"mbarrier", &L::mbarrier}, {"mapa", &L::cluster_address},
-        {"getctarank", &L::cluster_address}, {"createpolicy", &L::policy},
-        {"vadd2", &L::video}, {"vadd4", &L::video}, {"vsub2", &L::video}, {"vsub4", &L::video}, {"vavrg2", &L::video}, {"vavrg4", &L::video}, {"vabsdiff2", &L::video}, {"vabsdiff4", &L::video}, {"vmin2", &L::video}, {"vmin4", &L::video}, {"vmax2", &L::video}, {"vmax4", &L::video}, 
-        {"alloca", &L::alloca_op}, {"stacksave", &L::alloca_op}, {"stackrestore", &L::alloca_op},
+        {"add", &L::arithmetic},
+        {"sub", &L::arithmetic},
+        {"div", &L::arithmetic},
+        {"rem", &L::arithmetic},
+        {"abs", &L::arithmetic},
+        {"neg", &L::arithmetic},
+        {"min", &L::arithmetic},
+        {"max", &L::arithmetic},
+        {"fma", &L::arithmetic},
+        {"rcp", &L::arithmetic},
+        {"sqrt", &L::arithmetic},
+        {"rsqrt", &L::arithmetic},
+        {"ex2", &L::arithmetic},
+        {"lg2", &L::arithmetic},
+        {"sin", &L::arithmetic},
+        {"cos", &L::arithmetic},
+        {"tanh", &L::arithmetic},
+        {"copysign", &L::arithmetic},
+        {"sad", &L::arithmetic},
+        {"mul", &L::multiply},
+        {"mad", &L::multiply},
+        {"mul24", &L::multiply},
+        {"mad24", &L::multiply},
+        {"addc", &L::extended},
+        {"subc", &L::extended},
+        {"madc", &L::extended},
+        {"and", &L::logic},
+        {"or", &L::logic},
+        {"xor", &L::logic},
+        {"not", &L::logic},
+        {"cnot", &L::logic},
+        {"lop3", &L::logic},
+        {"shl", &L::shift},
+        {"shr", &L::shift},
+        {"shf", &L::shift},
+        {"popc", &L::bit_field},
+        {"clz", &L::bit_field},
+        {"brev", &L::bit_field},
+        {"bfind", &L::bit_field},
+        {"bfe", &L::bit_field},
+        {"bfi", &L::bit_field},
+        {"bmsk", &L::bit_field},
+        {"szext", &L::bit_field},
+        {"prmt", &L::bit_field},
+        {"fns", &L::bit_field},
+        {"dp4a", &L::dot},
+        {"dp2a", &L::dot},
+        {"setp", &L::compare},
+        {"set", &L::compare},
+        {"testp", &L::compare},
+        {"selp", &L::select},
+        {"slct", &L::select},
+        {"mov", &L::mov},
+        {"cvt", &L::convert},
+        {"cvta", &L::address_convert},
+        {"isspacep", &L::is_space},
+        {"ld", &L::load_store},
+        {"ldu", &L::load_store},
+        {"st", &L::load_store},
+        {"atom", &L::atomic},
+        {"red", &L::atomic},
+        {"bra", &L::branch},
+        {"brx", &L::branch_index},
+        {"call", &L::call},
+        {"ret", &L::ret},
+        {"exit", &L::exit},
+        {"trap", &L::stop},
+        {"brkpt", &L::nothing},
+        {"bar", &L::barrier},
+        {"barrier", &L::barrier},
+        {"shfl", &L::warp_op},
+        {"vote", &L::warp_op},
+        {"match", &L::warp_op},
+        {"redux", &L::warp_op},
+        {"elect", &L::warp_op},
+        {"activemask", &L::warp_op},
+        {"membar", &L::nothing},
+        {"fence", &L::nothing},
+        {"prefetch", &L::nothing},
+        {"prefetchu", &L::nothing},
+        {"discard", &L::nothing},
+        {"applypriority", &L::nothing},
+        {"nanosleep", &L::nothing},
+        {"pmevent", &L::nothing},
+        {"griddepcontrol", &L::nothing},
+        {"setmaxnreg", &L::nothing},
+        {"mma", &L::mma},
+        {"wmma", &L::wmma},
+        {"ldmatrix", &L::matrix_move},
+        {"stmatrix", &L::matrix_move},
+        {"movmatrix", &L::matrix_move},
+        {"cp", &L::async_copy},
+        {"mbarrier", &L::mbarrier},
+        {"mapa", &L::cluster_address},
+        {"getctarank", &L::cluster_address},
+        {"createpolicy", &L::policy},
+        {"vadd2", &L::video},
+        {"vadd4", &L::video},
+        {"vsub2", &L::video},
+        {"vsub4", &L::video},
+        {"vavrg2", &L::video},
+        {"vavrg4", &L::video},
+        {"vabsdiff2", &L::video},
+        {"vabsdiff4", &L::video},
+        {"vmin2", &L::video},
+        {"vmin4", &L::video},
+        {"vmax2", &L::video},
+        {"vmax4", &L::video},
+        {"alloca", &L::alloca_op},
+        {"stacksave", &L::alloca_op},
+        {"stackrestore", &L::alloca_op},
     };
     return map;
 }
 
-/// Instructions whose operands all have the instruction's type. The handler's name is the PTX name in a fixed order
-/// of modifiers, without those that change nothing here.
+/// Instructions whose operands all have the instruction's type. The handler's name is the PTX name in a fixed
+/// order of modifiers, without those that change nothing here.
 void Lowering::arithmetic(const InstAst& i) {
     if (i.has("cc")) return extended(i);
     Type t = type_of(i);
@@ -63,14 +148,16 @@ void Lowering::arithmetic(const InstAst& i) {
     }
     name += "." + type_name(t);
     static const std::unordered_map<std::string, std::size_t> counts = {
-        {"add", 2}, {"sub", 2}, {"mul", 2}, {"div", 2}, {"rem", 2}, {"min", 2}, {"max", 2}, {"copysign", 2}, {"fma", 3}, {"sad", 3}};
+        {"add", 2}, {"sub", 2}, {"mul", 2},      {"div", 2}, {"rem", 2},
+        {"min", 2}, {"max", 2}, {"copysign", 2}, {"fma", 3}, {"sad", 3}};
     auto want = counts.find(i.op);
     std::size_t n = want == counts.end() ? 1 : want->second;
-    if (sources != n && !(sources == 3 && (i.op == "min" || i.op == "max"))) bad("has " + std::to_string(sources) + " sources");
+    if (sources != n && !(sources == 3 && (i.op == "min" || i.op == "max")))
+        bad("has " + std::to_string(sources) + " sources");
     for (const std::string& m : i.mods) {
         static const std::unordered_map<std::string, int> fine = {
-            {"rn", 0}, {"rz", 0}, {"rm", 0}, {"rp", 0}, {"ftz", 0}, {"sat", 0}, {"NaN", 0}, {"xorsign", 0}, {"abs", 0},
-            {"relu", 0}, {"approx", 0}, {"full", 0}, {"rni", 0}};
+            {"rn", 0},      {"rz", 0},  {"rm", 0},   {"rp", 0},     {"ftz", 0},  {"sat", 0}, {"NaN", 0},
+            {"xorsign", 0}, {"abs", 0}, {"relu", 0}, {"approx", 0}, {"full", 0}, {"rni", 0}};
         Type type;
         if (!fine.contains(m) && !parse_type(m, type)) unsupported();
     }
@@ -107,7 +194,8 @@ void Lowering::extended(const InstAst& i) {
     if (carry_ == 0) carry_ = allocate(4, 4);
     Type plain = t;
     if (!mad && t.kind == 's') plain.kind = 'u';
-    std::string name = i.op + (mad ? (i.has("hi") ? ".hi" : ".lo") : "") + (i.has("cc") ? ".cc" : "") + "." + type_name(plain);
+    std::string name = i.op + (mad ? (i.has("hi") ? ".hi" : ".lo") : "") + (i.has("cc") ? ".cc" : "") + "." +
+                       type_name(plain);
     u32 a = in(i.operands[1], t), b = in(i.operands[2], t);
     u32 c = mad ? in(i.operands[3], t) : 0;
     emit(name, out(i.operands[0], t), a, b, c, carry_);
@@ -130,7 +218,8 @@ void Lowering::logic(const InstAst& i) {
         emit("lop3.b32", d, a, b, c, table);
         u32 p = temp(1);
         emit("setp.ne.u32", p, d, constant(32, 0));
-        if (i.operands[0].reg2 >= 0) emit(i.has("and") ? "and.pred" : "or.pred", reg(i.operands[0].reg2), p, q);
+        if (i.operands[0].reg2 >= 0)
+            emit(i.has("and") ? "and.pred" : "or.pred", reg(i.operands[0].reg2), p, q);
         return;
     }
     Type t = type_of(i);
@@ -209,7 +298,8 @@ void Lowering::dot(const InstAst& i) {
     Type a_type = type_of(i, 1), b_type = type_of(i, 0);
     std::string half = i.op == "dp2a" ? (i.has("hi") ? ".hi" : ".lo") : "";
     u32 a = in_bits(i.operands[1], 32), b = in_bits(i.operands[2], 32), c = in_bits(i.operands[3], 32);
-    emit(i.op + half + "." + type_name(a_type) + "." + type_name(b_type), out_bits(i.operands[0], 32), a, b, c);
+    emit(i.op + half + "." + type_name(a_type) + "." + type_name(b_type), out_bits(i.operands[0], 32), a, b,
+         c);
 }
 
 void Lowering::select(const InstAst& i) {
@@ -222,7 +312,8 @@ void Lowering::select(const InstAst& i) {
     }
     Type t = type_of(i, 1), by = type_of(i, 0);
     u32 a = in(ops[1], t), b = in(ops[2], t), c = in(ops[3], by);
-    emit("slct.b" + std::to_string(t.bits) + (i.has("ftz") ? ".ftz" : "") + "." + type_name(by), out(ops[0], t), a, b, c);
+    emit("slct.b" + std::to_string(t.bits) + (i.has("ftz") ? ".ftz" : "") + "." + type_name(by),
+         out(ops[0], t), a, b, c);
 }
 
 void Lowering::compare(const InstAst& i) {
@@ -246,7 +337,8 @@ void Lowering::compare(const InstAst& i) {
         as.kind = 'u';
     }
     if (as.kind == 'b') as.kind = 'u';
-    std::string handler = "setp." + cmp + (i.has("ftz") && t.bits == 32 && t.packed == 1 ? ".ftz" : "") + "." + type_name(as);
+    std::string handler =
+        "setp." + cmp + (i.has("ftz") && t.bits == 32 && t.packed == 1 ? ".ftz" : "") + "." + type_name(as);
     u32 a = in(ops[1], t), b = in(ops[2], t);
     u32 with = boolean.empty() ? 0 : in_predicate(ops[3]);
     bool set = i.op == "set";
@@ -270,7 +362,9 @@ void Lowering::compare(const InstAst& i) {
         u32 p = temp(1);
         emit(handler, p, a, b);
         if (!boolean.empty()) emit(boolean + ".pred", p, p, with);
-        i64 one = result.kind == 'f' ? (result.bits == 16 ? 0x3c00 : 0x3f800000) : result.kind == 'h' ? 0x3f80 : -1;
+        i64 one = result.kind == 'f'   ? (result.bits == 16 ? 0x3c00 : 0x3f800000)
+                  : result.kind == 'h' ? 0x3f80
+                                       : -1;
         emit("spread.b" + std::to_string(result.bits), out(ops[0], result), p, 0, 0, one);
         return;
     }
@@ -300,10 +394,12 @@ void Lowering::mov(const InstAst& i) {
         if (ops[1].kind == Operand::vector) unsupported();
         u32 a = in(ops[1], Type{'b', t.bits});
         std::vector<u32> parts;
-        for (const Operand& o : ops[0].list) parts.push_back(o.kind == Operand::sink ? ~0U : out_bits(o, part));
+        for (const Operand& o : ops[0].list)
+            parts.push_back(o.kind == Operand::sink ? ~0U : out_bits(o, part));
         u32 at = list(parts);
-        emit("unpack.b" + std::to_string(part) + ".b" + std::to_string(t.bits) + "." + std::to_string(n), 0, a).list =
-            p_.lists[at].data();
+        emit("unpack.b" + std::to_string(part) + ".b" + std::to_string(t.bits) + "." + std::to_string(n), 0,
+             a)
+            .list = p_.lists[at].data();
         return;
     }
     if (t.kind == 'p') {

@@ -11,13 +11,16 @@ void Lowering::async_copy(const InstAst& i) {
     if (i.has("mbarrier") && i.has("arrive")) {  // cp.async.mbarrier.arrive[.noinc].b64 [addr]
         u32 a = address_slot(ops[0], Space::shared);
         // Without .noinc the pending count is first raised by one: nothing changes in sum.
-        if (i.has("noinc")) emit("mbarrier.arrive", ~0U, a, constant(32, 1), 0, ops[0].value);
-        else emit("nop");
+        if (i.has("noinc"))
+            emit("mbarrier.arrive", ~0U, a, constant(32, 1), 0, ops[0].value);
+        else
+            emit("nop");
         return;
     }
     if (ops.size() < 3 || ops[0].kind != Operand::address || ops[1].kind != Operand::address) unsupported();
     if (i.has("bulk")) {
-        bool to_shared = i.mods.size() > 2 && parse_space(i.mods[2]) == Space::shared && parse_space(i.mods[1]) != Space::none;
+        bool to_shared = i.mods.size() > 2 && parse_space(i.mods[2]) == Space::shared &&
+                         parse_space(i.mods[1]) != Space::none;
         // cp{.async}.bulk.dst.src...: the first space named is the destination.
         Space spaces[2] = {Space::global, Space::global};
         int n = 0;
@@ -86,12 +89,14 @@ void Lowering::mbarrier(const InstAst& i) {
         } else if (ops.size() > at + 1) {
             count = in_bits(ops[at + 1], 32);
         }
-        emit(i.has("arrive_drop") ? "mbarrier.arrive_drop" : "mbarrier.arrive", d, a, count, 0, ops[at].value);
+        emit(i.has("arrive_drop") ? "mbarrier.arrive_drop" : "mbarrier.arrive", d, a, count, 0,
+             ops[at].value);
     } else if (i.has("test_wait") || i.has("try_wait")) {
         u32 a = address(1);
         bool parity = i.has("parity");
         u32 state = in_bits(ops[2], parity ? 32 : 64);
-        Inst& inst = emit(parity ? "mbarrier.test_parity" : "mbarrier.test", out(ops[0], Type{'p', 1}), a, state, 0, ops[1].value);
+        Inst& inst = emit(parity ? "mbarrier.test_parity" : "mbarrier.test", out(ops[0], Type{'p', 1}), a,
+                          state, 0, ops[1].value);
         inst.kind = Kind::yielding;
     } else if (i.has("pending_count")) {
         u32 a = in_bits(ops[1], 64);
@@ -122,8 +127,8 @@ void Lowering::policy(const InstAst& i) {
     emit("mov.b64", out_bits(i.operands[0], 64), constant(64, 0));
 }
 
-/// alloca takes from the far end of the thread's local memory, downwards; a function that uses it gives all back when
-/// it returns (prologue and ret). stacksave and stackrestore read and set that end.
+/// alloca takes from the far end of the thread's local memory, downwards; a function that uses it gives all
+/// back when it returns (prologue and ret). stacksave and stackrestore read and set that end.
 void Lowering::alloca_op(const InstAst& i) {
     const auto& ops = i.operands;
     u32 top = special(Special::stack_top, 32);
@@ -147,8 +152,10 @@ void Lowering::alloca_op(const InstAst& i) {
         emit("and.b32", top, top, constant(32, ~(std::max<u64>(align, 4) - 1)));
     }
     u32 d = out_bits(ops[0], t.bits);
-    if (t.bits == 64) emit("cvt.b64.u32", d, top);
-    else emit("mov.b32", d, top);
+    if (t.bits == 64)
+        emit("cvt.b64.u32", d, top);
+    else
+        emit("mov.b32", d, top);
 }
 
 }  // namespace softgpu::ptx

@@ -3,7 +3,9 @@
 
 namespace softgpu::ptx {
 
-void Lowering::nothing(const InstAst&) { emit("nop"); }
+void Lowering::nothing(const InstAst&) {
+    emit("nop");
+}
 
 void Lowering::branch(const InstAst& i) {
     const auto& ops = operands(1, 2);
@@ -11,7 +13,8 @@ void Lowering::branch(const InstAst& i) {
     if (it == f_->labels.end()) bad("unknown label " + ops[0].name);
     for (std::size_t b = 0; b < flow_->blocks.size(); ++b) {
         const BasicBlock& block = flow_->blocks[b];
-        if (block.first != it->second || (block.first == block.last && it->second != int(f_->body.size()))) continue;
+        if (block.first != it->second || (block.first == block.last && it->second != int(f_->body.size())))
+            continue;
         Inst& inst = emit("nop");
         inst.kind = Kind::branch;
         fixups_.push_back({p_.code.size() - 1, int(b), -1});
@@ -44,7 +47,8 @@ void Lowering::branch_index(const InstAst& i) {
     }
 }
 
-// Calls -------------------------------------------------------------------------------------------------------
+// Calls
+// -------------------------------------------------------------------------------------------------------
 
 std::vector<Lowering::AbiSlot> Lowering::abi_layout(const std::vector<const VariableAst*>& variables) {
     std::vector<AbiSlot> layout;
@@ -77,7 +81,8 @@ u32 Lowering::abi_area(u32 words, bool results) {
                 for (const Operand& o : i.operands) {
                     u32 n = 0;
                     for (const Operand& e : o.list) {
-                        n += e.symbol_id >= 0 ? u32((f->variables[std::size_t(e.symbol_id)].size + 3) / 4) : 4;
+                        n +=
+                            e.symbol_id >= 0 ? u32((f->variables[std::size_t(e.symbol_id)].size + 3) / 4) : 4;
                     }
                     most = std::max(most, n);
                 }
@@ -94,9 +99,12 @@ void Lowering::call(const InstAst& i) {
     const Operand* target = nullptr;
     std::string prototype;
     for (const Operand& o : i.operands) {
-        if (o.kind == Operand::vector) (target == nullptr ? results : args) = o.list;
-        else if (target == nullptr) target = &o;
-        else prototype = o.name;
+        if (o.kind == Operand::vector)
+            (target == nullptr ? results : args) = o.list;
+        else if (target == nullptr)
+            target = &o;
+        else
+            prototype = o.name;
     }
     if (target == nullptr) bad("no target");
     Symbol callee;
@@ -157,10 +165,12 @@ void Lowering::call(const InstAst& i) {
 /// Functions the device runtime provides. list: word areas of the result (or ~0) and of each argument.
 void Lowering::builtin_call(const InstAst& i, const std::string& name, const std::vector<Operand>& results,
                             const std::vector<Operand>& args) {
-    if (!known("call." + name)) fail_unsupported(i.line, "call of " + name + ", which no linked text defines");
+    if (!known("call." + name))
+        fail_unsupported(i.line, "call of " + name + ", which no linked text defines");
     std::vector<u32> areas;
     auto area = [&](const Operand& o) {
-        if (o.kind != Operand::symbol || o.symbol_id < 0) bad("argument of " + name + " is no parameter variable");
+        if (o.kind != Operand::symbol || o.symbol_id < 0)
+            bad("argument of " + name + " is no parameter variable");
         return variables_[std::size_t(o.symbol_id)];
     };
     areas.push_back(results.empty() ? ~0U : area(results[0]));
@@ -184,10 +194,15 @@ void Lowering::ret(const InstAst&) {
     emit("nop").kind = f_->entry ? Kind::exit : Kind::ret;
 }
 
-void Lowering::exit(const InstAst&) { emit("nop").kind = Kind::exit; }
-void Lowering::stop(const InstAst&) { emit("nop").kind = Kind::stop; }
+void Lowering::exit(const InstAst&) {
+    emit("nop").kind = Kind::exit;
+}
+void Lowering::stop(const InstAst&) {
+    emit("nop").kind = Kind::stop;
+}
 
-// Barriers ----------------------------------------------------------------------------------------------------
+// Barriers
+// ----------------------------------------------------------------------------------------------------
 
 /// d: result of a reduction; a: barrier number; b: thread count or ~0; c: predicate of a reduction.
 /// imm: 0 sync, 1 arrive, 2 popc, 3 and, 4 or.
@@ -226,7 +241,8 @@ void Lowering::barrier(const InstAst& i) {
     emit("nop", d, number, count, p, i64(what)).kind = Kind::barrier;
 }
 
-// Warp level --------------------------------------------------------------------------------------------------
+// Warp level
+// --------------------------------------------------------------------------------------------------
 
 void Lowering::warp_op(const InstAst& i) {
     const auto& ops = i.operands;
@@ -266,8 +282,9 @@ void Lowering::warp_op(const InstAst& i) {
         Type t = type_of(i);
         u32 at = second();
         u32 a = in_bits(ops[1], t.bits);
-        Inst& inst = emit(std::string("match.") + (i.has("all") ? "all" : "any") + ".b" + std::to_string(t.bits),
-                          out_bits(ops[0], 32), a, 0, members);
+        Inst& inst =
+            emit(std::string("match.") + (i.has("all") ? "all" : "any") + ".b" + std::to_string(t.bits),
+                 out_bits(ops[0], 32), a, 0, members);
         inst.list = p_.lists[at].data();
         finish(inst);
     } else if (i.op == "redux") {
@@ -278,7 +295,8 @@ void Lowering::warp_op(const InstAst& i) {
             if (i.has(name)) op = name;
         }
         u32 a = in_bits(ops[1], t.bits);
-        finish(emit("redux." + op + (i.has("abs") ? ".abs" : "") + (i.has("NaN") ? ".NaN" : "") + "." + t.kind + std::to_string(t.bits),
+        finish(emit("redux." + op + (i.has("abs") ? ".abs" : "") + (i.has("NaN") ? ".NaN" : "") + "." +
+                        t.kind + std::to_string(t.bits),
                     out_bits(ops[0], t.bits), a, 0, members));
     } else {  // elect
         operands(2);

@@ -4,9 +4,15 @@
 namespace softgpu::ptx {
 namespace {
 
-bool is_int(const Type& t) { return t.kind == 'u' || t.kind == 's' || t.kind == 'b'; }
-int register_bits(int bits) { return bits < 16 ? 16 : bits; }
-std::string int_name(char kind, int bits) { return std::string(1, kind == 's' ? 's' : 'u') + std::to_string(bits); }
+bool is_int(const Type& t) {
+    return t.kind == 'u' || t.kind == 's' || t.kind == 'b';
+}
+int register_bits(int bits) {
+    return bits < 16 ? 16 : bits;
+}
+std::string int_name(char kind, int bits) {
+    return std::string(1, kind == 's' ? 's' : 'u') + std::to_string(bits);
+}
 std::string short_name(const Type& t) {
     if (t.kind == 'e') return "e4m3x2";
     if (t.kind == 'E') return "e5m2x2";
@@ -87,7 +93,9 @@ void Lowering::convert(const InstAst& i) {
             return;
         }
         u32 r = sat ? temp(to.bits) : d;
-        emit("cvt." + (round.empty() ? "rn" : round) + "." + short_name(to) + "." + int_name(from.kind, from.bits), r, a);
+        emit("cvt." + (round.empty() ? "rn" : round) + "." + short_name(to) + "." +
+                 int_name(from.kind, from.bits),
+             r, a);
         if (sat) emit("cvt.sat." + short_name(to) + "." + short_name(to), d, r);
         return;
     }

@@ -11,7 +11,9 @@ void flatten(const Operand& o, std::vector<const Operand*>& out) {
         out.push_back(&o);
     }
 }
-bool is_shape(const std::string& m) { return m.size() > 4 && m[0] == 'm' && m[1] >= '0' && m[1] <= '9'; }
+bool is_shape(const std::string& m) {
+    return m.size() > 4 && m[0] == 'm' && m[1] >= '0' && m[1] <= '9';
+}
 
 }  // namespace
 
@@ -24,7 +26,11 @@ u32 Lowering::register_list(const std::vector<std::pair<const Operand*, bool>>& 
         for (const Operand* e : parts) {
             int bits = operand_bits(*e, 32);
             if (bits != 32 && bits != 64) bad("fragment registers must have 32 or 64 bits");
-            regs.push_back(result ? out_bits(*e, bits) : in(*e, Type{e->kind == Operand::float32 ? 'f' : e->kind == Operand::float64 ? 'f' : 'b', bits}));
+            regs.push_back(result ? out_bits(*e, bits)
+                                  : in(*e, Type{e->kind == Operand::float32   ? 'f'
+                                                : e->kind == Operand::float64 ? 'f'
+                                                                              : 'b',
+                                                bits}));
         }
     }
     return list(std::move(regs));
@@ -74,9 +80,12 @@ void Lowering::wmma(const InstAst& i) {
             if (parse_type(mod, t)) types.push_back(mod);
         }
         std::string name = "wmma." + shape;
-        if (types.size() == 2) name += "." + types[0] + ".f16.f16." + types[1];
-        else if (types.size() == 4) name += "." + types[0] + "." + types[1] + "." + types[2] + "." + types[3];
-        else unsupported();
+        if (types.size() == 2)
+            name += "." + types[0] + ".f16.f16." + types[1];
+        else if (types.size() == 4)
+            name += "." + types[0] + "." + types[1] + "." + types[2] + "." + types[3];
+        else
+            unsupported();
         if (i.has("satfinite") || !known(name)) unsupported();
         u32 at = register_list({{&ops[0], true}, {&ops[1], false}, {&ops[2], false}, {&ops[3], false}});
         Inst& inst = emit(name, 0, 0, 0, constant(32, kAllLanes));
@@ -102,7 +111,8 @@ void Lowering::wmma(const InstAst& i) {
         if (Space s = parse_space(mod); s != Space::none) space = s;
     }
     u32 a = address_slot(address, space);
-    Inst& inst = emit(store ? "wmma.store" : "wmma.load", rows | columns << 8 | (by_column ? 1U << 16 : 0) | u32(bits) << 24, a, stride,
+    Inst& inst = emit(store ? "wmma.store" : "wmma.load",
+                      rows | columns << 8 | (by_column ? 1U << 16 : 0) | u32(bits) << 24, a, stride,
                       constant(32, kAllLanes), address.value);
     inst.list = p_.lists[l].data();
     inst.n = u8(p_.lists[l].size());
@@ -122,7 +132,8 @@ u32 Lowering::address_slot(const Operand& address, Space space) {
         if (space == Space::generic) {
             Symbol s = address.symbol_id < 0 ? find(address.name) : Symbol{};
             space = s.kind == Symbol::variable ? s.ast->space
-                    : address.symbol_id >= 0 ? f_->variables[std::size_t(address.symbol_id)].space : space;
+                    : address.symbol_id >= 0   ? f_->variables[std::size_t(address.symbol_id)].space
+                                               : space;
         }
         a = symbol_slot(symbol, 64);
     } else {
@@ -156,9 +167,12 @@ void Lowering::matrix_move(const InstAst& i) {
     u32 l = register_list({{&ops[store ? 1 : 0], !store}});
     u32 a = 0;
     bool wide = true;
-    if (address.reg_id >= 0) a = reg(address.reg_id), wide = reg_type(address.reg_id).bits == 64;
-    else a = address_slot(address, Space::shared);
-    Inst& inst = emit(i.op + (wide ? "64" : "32") + (i.has("trans") ? ".trans" : ""), 0, a, 0, constant(32, kAllLanes), address.value);
+    if (address.reg_id >= 0)
+        a = reg(address.reg_id), wide = reg_type(address.reg_id).bits == 64;
+    else
+        a = address_slot(address, Space::shared);
+    Inst& inst = emit(i.op + (wide ? "64" : "32") + (i.has("trans") ? ".trans" : ""), 0, a, 0,
+                      constant(32, kAllLanes), address.value);
     inst.list = p_.lists[l].data();
     inst.n = u8(p_.lists[l].size());
     inst.kind = Kind::warp_sync;
@@ -175,7 +189,8 @@ void Lowering::video(const InstAst& i) {
     }
     if (types.size() != 3) unsupported();
     u32 a = in_bits(ops[1], 32), b = in_bits(ops[2], 32), c = in_bits(ops[3], 32);
-    emit(i.op + "." + types[0] + "." + types[1] + (types[1] == types[2] ? "" : "." + types[2]) + (i.has("sat") ? ".sat" : "") + (add ? ".add" : ""),
+    emit(i.op + "." + types[0] + "." + types[1] + (types[1] == types[2] ? "" : "." + types[2]) +
+             (i.has("sat") ? ".sat" : "") + (add ? ".add" : ""),
          out_bits(ops[0], 32), a, b, c);
 }
 

@@ -10,7 +10,9 @@ std::string memory_type(const Type& t) {
     return std::string(t.kind == 's' && t.bits < 64 && t.bits != 0 ? "s" : "u") + std::to_string(t.bits);
 }
 
-int vector_length(const InstAst& i) { return i.has("v2") ? 2 : i.has("v4") ? 4 : i.has("v8") ? 8 : 1; }
+int vector_length(const InstAst& i) {
+    return i.has("v2") ? 2 : i.has("v4") ? 4 : i.has("v8") ? 8 : 1;
+}
 
 }  // namespace
 
@@ -29,7 +31,8 @@ void Lowering::load_store(const InstAst& i) {
             break;
         }
     }
-    if (n > 1 && (data.kind != Operand::vector || int(data.list.size()) != n)) bad("expected a vector of " + std::to_string(n));
+    if (n > 1 && (data.kind != Operand::vector || int(data.list.size()) != n))
+        bad("expected a vector of " + std::to_string(n));
     if (space == Space::param && address.reg_id < 0 && address.symbol_id >= 0) {
         const VariableAst& v = f_->variables[std::size_t(address.symbol_id)];
         if (v.space == Space::param && !(f_->entry && address.symbol_id < int(f_->params.size()))) {
@@ -39,7 +42,8 @@ void Lowering::load_store(const InstAst& i) {
     // Register width: the first one that is no sink decides.
     int width = type.bits < 16 ? 16 : type.bits;
     auto widen = [&](const Operand& o) {
-        if (o.kind == Operand::reg) width = reg_type(o.reg_id).kind == 'p' ? 0 : std::max(16, reg_type(o.reg_id).bits);
+        if (o.kind == Operand::reg)
+            width = reg_type(o.reg_id).kind == 'p' ? 0 : std::max(16, reg_type(o.reg_id).bits);
     };
     if (n == 1) widen(data);
     for (const Operand& o : data.list) widen(o);
@@ -77,8 +81,10 @@ void Lowering::load_store(const InstAst& i) {
         if (space == Space::generic) {
             // A symbol in a generic access means its address in its own space.
             Symbol s = address.symbol_id < 0 ? find(address.name) : Symbol{};
-            if (address.symbol_id >= 0) space = f_->variables[std::size_t(address.symbol_id)].space;
-            else if (s.kind == Symbol::variable) space = s.ast->space;
+            if (address.symbol_id >= 0)
+                space = f_->variables[std::size_t(address.symbol_id)].space;
+            else if (s.kind == Symbol::variable)
+                space = s.ast->space;
         }
         if (space == Space::param && f_->entry) {
             i64 at = i64(symbol_value(symbol) - kParamWindow) + displacement;
@@ -100,15 +106,25 @@ void Lowering::load_store(const InstAst& i) {
     }
     switch (space) {
         case Space::global:
-        case Space::constant: where = "global"; break;
-        case Space::generic: where = "generic"; break;
-        case Space::shared: where = wide ? "shared64" : "shared32"; break;
-        case Space::local: where = wide ? "local64" : "local32"; break;
+        case Space::constant:
+            where = "global";
+            break;
+        case Space::generic:
+            where = "generic";
+            break;
+        case Space::shared:
+            where = wide ? "shared64" : "shared32";
+            break;
+        case Space::local:
+            where = wide ? "local64" : "local32";
+            break;
         case Space::param:
-            if (!f_->entry) fail_unsupported(i.line, i.text() + " at a computed address in a device function");
+            if (!f_->entry)
+                fail_unsupported(i.line, i.text() + " at a computed address in a device function");
             where = "param_at";
             break;
-        default: unsupported();
+        default:
+            unsupported();
     }
     if (!wide && (where == "global" || where == "generic" || where == "param_at")) {
         u32 t = temp(64);
@@ -118,8 +134,10 @@ void Lowering::load_store(const InstAst& i) {
     if (i.has("shared::cluster") && known(op + "generic" + suffix)) {
         where = "generic";
         u32 t = temp(64);
-        if (wide) emit("add.u64", t, a, constant(64, kSharedWindow));
-        else emit("cvt.b64.u32", t, a), emit("add.u64", t, t, constant(64, kSharedWindow));
+        if (wide)
+            emit("add.u64", t, a, constant(64, kSharedWindow));
+        else
+            emit("cvt.b64.u32", t, a), emit("add.u64", t, t, constant(64, kSharedWindow));
         a = t;
     }
     u32 l = list(regs);
@@ -146,15 +164,19 @@ void Lowering::param_words(const InstAst& i, bool store, int variable, i64 offse
         u32 r = store ? in(o, o.kind == Operand::reg ? whole : Type{type.kind, width}) : out(o, whole);
         if (type.bits == 32 && width == 32) {
             u32 word = area + u32(at / 4) * 128;
-            if (store) emit("mov.b32", word, r);
-            else emit("mov.b32", r, word);
+            if (store)
+                emit("mov.b32", word, r);
+            else
+                emit("mov.b32", r, word);
             continue;
         }
         Type access = type;
         if (store || width == type.bits) access.kind = 'u';
         std::string suffix = memory_type(access) + ".b" + std::to_string(width);
-        if (store) emit("st.words." + suffix, area, r, 0, 0, at);
-        else emit("ld.words." + suffix, r, area, 0, 0, at);
+        if (store)
+            emit("st.words." + suffix, area, r, 0, 0, at);
+        else
+            emit("ld.words." + suffix, r, area, 0, 0, at);
     }
 }
 
@@ -193,7 +215,9 @@ void Lowering::atomic(const InstAst& i) {
         wide = space != Space::shared;
         a = symbol_slot(symbol, wide ? 64 : 32);
     }
-    std::string where = space == Space::shared ? (wide ? "shared64" : "shared32") : space == Space::global ? "global" : "generic";
+    std::string where = space == Space::shared   ? (wide ? "shared64" : "shared32")
+                        : space == Space::global ? "global"
+                                                 : "generic";
     if (space == Space::shared && i.has("shared::cluster")) {
         u32 t = temp(64);
         if (!wide) emit("cvt.b64.u32", t, a), a = t;
@@ -230,18 +254,24 @@ void Lowering::address_convert(const InstAst& i) {
     u32 d = out_bits(ops[0], type.bits);
     if (space == Space::none) unsupported();
     // Kernel parameters keep their window in either form.
-    if (window == 0) emit("mov.b" + std::to_string(type.bits), d, a);
-    else if (type.bits != 64) unsupported();
-    else if (to) emit("and.b64", d, a, constant(64, (u64(1) << kWindowShift) - 1));
-    else emit("add.u64", d, a, constant(64, window));
+    if (window == 0)
+        emit("mov.b" + std::to_string(type.bits), d, a);
+    else if (type.bits != 64)
+        unsupported();
+    else if (to)
+        emit("and.b64", d, a, constant(64, (u64(1) << kWindowShift) - 1));
+    else
+        emit("add.u64", d, a, constant(64, window));
 }
 
 void Lowering::is_space(const InstAst& i) {
     const auto& ops = operands(2);
     u32 a = in_bits(ops[1], operand_bits(ops[1], 64));
     u32 d = out(ops[0], Type{'p', 1});
-    u64 window = i.has("shared") || i.has("shared::cta") || i.has("shared::cluster") ? kSharedWindow : i.has("local") ? kLocalWindow
-                 : i.has("param") || i.has("param::entry") ? kParamWindow : 0;
+    u64 window = i.has("shared") || i.has("shared::cta") || i.has("shared::cluster") ? kSharedWindow
+                 : i.has("local")                                                    ? kLocalWindow
+                 : i.has("param") || i.has("param::entry")                           ? kParamWindow
+                                                                                     : 0;
     if (operand_bits(ops[1], 64) != 64) unsupported();
     u32 t = temp(64);
     emit("shr.u64", t, a, constant(32, kWindowShift));

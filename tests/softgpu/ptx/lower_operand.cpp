@@ -38,12 +38,15 @@ u32 Lowering::in(const Operand& o, const Type& type) {
             return constant(32, u64(o.value));
         }
         case Operand::float64: {
-            if (type.bits == 32) return constant(32, std::bit_cast<u32>(float(std::bit_cast<double>(u64(o.value)))));
+            if (type.bits == 32)
+                return constant(32, std::bit_cast<u32>(float(std::bit_cast<double>(u64(o.value)))));
             if (type.bits != 64) bad("double-precision literal for another type");
             return constant(64, u64(o.value));
         }
-        case Operand::special: return special_operand(o, type.bits);
-        case Operand::symbol: return symbol_slot(o, type.bits);
+        case Operand::special:
+            return special_operand(o, type.bits);
+        case Operand::symbol:
+            return symbol_slot(o, type.bits);
         case Operand::vector: {
             // {a, b} as a source: pack.
             std::size_t n = o.list.size();
@@ -53,11 +56,13 @@ u32 Lowering::in(const Operand& o, const Type& type) {
             for (const Operand& e : o.list) parts.push_back(in(e, Type{'b', part}));
             u32 d = temp(type.bits);
             u32 at = list(parts);
-            emit("pack.b" + std::to_string(part) + ".b" + std::to_string(type.bits) + "." + std::to_string(n), d).list =
-                p_.lists[at].data();
+            emit("pack.b" + std::to_string(part) + ".b" + std::to_string(type.bits) + "." + std::to_string(n),
+                 d)
+                .list = p_.lists[at].data();
             return d;
         }
-        default: bad("bad operand");
+        default:
+            bad("bad operand");
     }
 }
 
@@ -82,7 +87,8 @@ u32 Lowering::out(const Operand& o, const Type& type) {
     return reg(o.reg_id);
 }
 
-/// The value of a symbol as an address in its own space (plus offset). Local ones: relative to the stack pointer.
+/// The value of a symbol as an address in its own space (plus offset). Local ones: relative to the stack
+/// pointer.
 u64 Lowering::symbol_value(const Operand& o) {
     u64 offset = u64(o.value);
     if (o.symbol_id >= 0) {
@@ -126,25 +132,52 @@ u32 Lowering::symbol_slot(const Operand& o, int bits) {
 
 Special Lowering::special_register(const std::string& name) const {
     static const std::unordered_map<std::string, Special> names = {
-        {"tid.x", Special::tid_x}, {"tid.y", Special::tid_y}, {"tid.z", Special::tid_z},
-        {"ntid.x", Special::ntid_x}, {"ntid.y", Special::ntid_y}, {"ntid.z", Special::ntid_z},
-        {"ctaid.x", Special::ctaid_x}, {"ctaid.y", Special::ctaid_y}, {"ctaid.z", Special::ctaid_z},
-        {"nctaid.x", Special::nctaid_x}, {"nctaid.y", Special::nctaid_y}, {"nctaid.z", Special::nctaid_z},
-        {"laneid", Special::laneid}, {"warpid", Special::warpid}, {"nwarpid", Special::nwarpid},
-        {"smid", Special::smid}, {"nsmid", Special::nsmid}, {"gridid", Special::gridid},
-        {"lanemask_eq", Special::lanemask_eq}, {"lanemask_le", Special::lanemask_le},
-        {"lanemask_lt", Special::lanemask_lt}, {"lanemask_ge", Special::lanemask_ge},
-        {"lanemask_gt", Special::lanemask_gt}, {"dynamic_smem_size", Special::dynamic_smem_size},
-        {"total_smem_size", Special::total_smem_size}, {"aggr_smem_size", Special::aggr_smem_size},
-        {"reserved_smem_offset_begin", Special::zero}, {"reserved_smem_offset_end", Special::zero},
+        {"tid.x", Special::tid_x},
+        {"tid.y", Special::tid_y},
+        {"tid.z", Special::tid_z},
+        {"ntid.x", Special::ntid_x},
+        {"ntid.y", Special::ntid_y},
+        {"ntid.z", Special::ntid_z},
+        {"ctaid.x", Special::ctaid_x},
+        {"ctaid.y", Special::ctaid_y},
+        {"ctaid.z", Special::ctaid_z},
+        {"nctaid.x", Special::nctaid_x},
+        {"nctaid.y", Special::nctaid_y},
+        {"nctaid.z", Special::nctaid_z},
+        {"laneid", Special::laneid},
+        {"warpid", Special::warpid},
+        {"nwarpid", Special::nwarpid},
+        {"smid", Special::smid},
+        {"nsmid", Special::nsmid},
+        {"gridid", Special::gridid},
+        {"lanemask_eq", Special::lanemask_eq},
+        {"lanemask_le", Special::lanemask_le},
+        {"lanemask_lt", Special::lanemask_lt},
+        {"lanemask_ge", Special::lanemask_ge},
+        {"lanemask_gt", Special::lanemask_gt},
+        {"dynamic_smem_size", Special::dynamic_smem_size},
+        {"total_smem_size", Special::total_smem_size},
+        {"aggr_smem_size", Special::aggr_smem_size},
+        {"reserved_smem_offset_begin", Special::zero},
+        {"reserved_smem_offset_end", Special::zero},
         {"reserved_smem_offset_cap", Special::zero},
-        {"clusterid.x", Special::clusterid_x}, {"clusterid.y", Special::clusterid_y}, {"clusterid.z", Special::clusterid_z},
-        {"nclusterid.x", Special::nclusterid_x}, {"nclusterid.y", Special::nclusterid_y}, {"nclusterid.z", Special::nclusterid_z},
-        {"cluster_ctaid.x", Special::cluster_ctaid_x}, {"cluster_ctaid.y", Special::cluster_ctaid_y},
-        {"cluster_ctaid.z", Special::cluster_ctaid_z}, {"cluster_nctaid.x", Special::cluster_nctaid_x},
-        {"cluster_nctaid.y", Special::cluster_nctaid_y}, {"cluster_nctaid.z", Special::cluster_nctaid_z},
-        {"cluster_ctarank", Special::cluster_ctarank}, {"cluster_nctarank", Special::cluster_nctarank},
-        {"envreg0", Special::zero}, {"envreg1", Special::envreg1}, {"envreg2", Special::envreg2},
+        {"clusterid.x", Special::clusterid_x},
+        {"clusterid.y", Special::clusterid_y},
+        {"clusterid.z", Special::clusterid_z},
+        {"nclusterid.x", Special::nclusterid_x},
+        {"nclusterid.y", Special::nclusterid_y},
+        {"nclusterid.z", Special::nclusterid_z},
+        {"cluster_ctaid.x", Special::cluster_ctaid_x},
+        {"cluster_ctaid.y", Special::cluster_ctaid_y},
+        {"cluster_ctaid.z", Special::cluster_ctaid_z},
+        {"cluster_nctaid.x", Special::cluster_nctaid_x},
+        {"cluster_nctaid.y", Special::cluster_nctaid_y},
+        {"cluster_nctaid.z", Special::cluster_nctaid_z},
+        {"cluster_ctarank", Special::cluster_ctarank},
+        {"cluster_nctarank", Special::cluster_nctarank},
+        {"envreg0", Special::zero},
+        {"envreg1", Special::envreg1},
+        {"envreg2", Special::envreg2},
     };
     auto it = names.find(name);
     if (it == names.end()) fail_unsupported(inst_->line, "special register %" + name);
@@ -162,7 +195,8 @@ u32 Lowering::special_operand(const Operand& o, int bits) {
         return d;
     }
     if (o.name == "is_explicit_cluster") return special(Special::is_explicit_cluster, 1);
-    if (o.name.starts_with("envreg") && o.name != "envreg1" && o.name != "envreg2") return special(Special::zero, bits);
+    if (o.name.starts_with("envreg") && o.name != "envreg1" && o.name != "envreg2")
+        return special(Special::zero, bits);
     Special s = special_register(o.name);
     if (bits != 16 && bits != 32 && bits != 64) bad("bad width of a special register");
     return special(s, bits);

@@ -11,7 +11,8 @@ u8* host_of(Warp& w, u32 l, u64 address, u32 size, bool write) {
     return host;
 }
 
-/// a: destination (imm: displacement), b: source (list[0]: displacement), c: bytes to take, n: bytes to write.
+/// a: destination (imm: displacement), b: source (list[0]: displacement), c: bytes to take, n: bytes to
+/// write.
 void copy_async(Warp& w, const Inst& i, u32 mask) {
     FOR_LANES(l, mask) {
         u64 to = slot<u64>(w, i.a)[l] + u64(i.imm), from = slot<u64>(w, i.b)[l] + u64(i64(i32(i.list[0])));
@@ -59,7 +60,8 @@ ALWAYS_INLINE Barrier read(const u8* at) {
 }
 ALWAYS_INLINE void write(u8* at, Barrier b) {
     if (b.pending == 0 && b.bytes == 0 && b.expected != 0) b.pending = b.expected, b.phase ^= 1;
-    u64 v = u64(b.pending) | u64(b.expected) << 20 | (u64(u32(b.bytes) & 0x7fffffU) << 40) | u64(b.phase) << 63;
+    u64 v =
+        u64(b.pending) | u64(b.expected) << 20 | (u64(u32(b.bytes) & 0x7fffffU) << 40) | u64(b.phase) << 63;
     __builtin_memcpy(at, &v, 8);
 }
 template <class F>
@@ -81,7 +83,8 @@ void expect_tx(Warp& w, const Inst& i, u32 mask) {
         Barrier b = read(at);
         b.bytes += i32(slot<u32>(w, i.b)[l]);
         // Never completes a phase by itself: a pending arrival is outstanding.
-        u64 v = u64(b.pending) | u64(b.expected) << 20 | (u64(u32(b.bytes) & 0x7fffffU) << 40) | u64(b.phase) << 63;
+        u64 v = u64(b.pending) | u64(b.expected) << 20 | (u64(u32(b.bytes) & 0x7fffffU) << 40) |
+                u64(b.phase) << 63;
         __builtin_memcpy(at, &v, 8);
     });
 }
@@ -99,7 +102,9 @@ void arrive(Warp& w, const Inst& i, u32 mask) {
         __builtin_memcpy(&before, at, 8);
         Barrier b = read(at);
         u32 n = slot<u32>(w, i.b)[l];
-        if (n > b.pending) raise_illegal(w, l, slot<u64>(w, i.a)[l], 8, true, "mbarrier with more arrivals than expected at");
+        if (n > b.pending)
+            raise_illegal(w, l, slot<u64>(w, i.a)[l], 8, true,
+                          "mbarrier with more arrivals than expected at");
         b.pending -= n;
         if (Drop) b.expected -= n;
         write(at, b);
@@ -108,7 +113,8 @@ void arrive(Warp& w, const Inst& i, u32 mask) {
 }
 void test(Warp& w, const Inst& i, u32 mask) {
     u32 done = 0;
-    each(w, i, mask, [&](u32 l, u8* at) { done |= u32(read(at).phase != u32(slot<u64>(w, i.b)[l] >> 63)) << l; });
+    each(w, i, mask,
+         [&](u32 l, u8* at) { done |= u32(read(at).phase != u32(slot<u64>(w, i.b)[l] >> 63)) << l; });
     write_predicate(w, i.d, done, mask);
 }
 void test_parity(Warp& w, const Inst& i, u32 mask) {
@@ -139,11 +145,22 @@ void getctarank(Warp& w, const Inst& i, u32 mask) {
 }
 
 const TableEntry kEntries_[] = {
-    {"copy.async", copy_async}, {"copy.bulk", copy_bulk}, {"mbarrier.init", init}, {"mbarrier.inval", inval},
-    {"mbarrier.expect_tx", expect_tx}, {"mbarrier.complete_tx", complete_tx}, {"mbarrier.arrive", arrive<false>},
-    {"mbarrier.arrive_drop", arrive<true>}, {"mbarrier.test", test}, {"mbarrier.test_parity", test_parity},
-    {"mbarrier.pending_count", pending_count}, {"mapa.b32.shared", mapa<u32, true>}, {"mapa.b64.shared", mapa<u64, true>},
-    {"mapa.b64", mapa<u64, false>}, {"getctarank.b32.shared", getctarank<u32>}, {"getctarank.b64.shared", getctarank<u64>},
+    {"copy.async", copy_async},
+    {"copy.bulk", copy_bulk},
+    {"mbarrier.init", init},
+    {"mbarrier.inval", inval},
+    {"mbarrier.expect_tx", expect_tx},
+    {"mbarrier.complete_tx", complete_tx},
+    {"mbarrier.arrive", arrive<false>},
+    {"mbarrier.arrive_drop", arrive<true>},
+    {"mbarrier.test", test},
+    {"mbarrier.test_parity", test_parity},
+    {"mbarrier.pending_count", pending_count},
+    {"mapa.b32.shared", mapa<u32, true>},
+    {"mapa.b64.shared", mapa<u64, true>},
+    {"mapa.b64", mapa<u64, false>},
+    {"getctarank.b32.shared", getctarank<u32>},
+    {"getctarank.b64.shared", getctarank<u64>},
     {"getctarank.b64", getctarank<u64>},
 };
 

@@ -6,28 +6,40 @@ namespace {
 
 struct And {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a & b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a & b;
+    }
 };
 struct Or {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a | b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a | b;
+    }
 };
 struct Xor {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a ^ b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a ^ b;
+    }
 };
 struct Not {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return T(~a); }
+    static ALWAYS_INLINE T f(T a) {
+        return T(~a);
+    }
 };
 struct Cnot {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return a == 0; }
+    static ALWAYS_INLINE T f(T a) {
+        return a == 0;
+    }
 };
 // Amounts beyond the width act like the width.
 struct Shl {
     template <class T>
-    static ALWAYS_INLINE T f(T a, u32 b) { return b >= sizeof(T) * 8 ? T(0) : T(a << (b & (sizeof(T) * 8 - 1))); }
+    static ALWAYS_INLINE T f(T a, u32 b) {
+        return b >= sizeof(T) * 8 ? T(0) : T(a << (b & (sizeof(T) * 8 - 1)));
+    }
 };
 struct Shr {
     template <class T>
@@ -57,7 +69,9 @@ struct ShfR {
 };
 struct Popc {
     template <class T>
-    static ALWAYS_INLINE u32 f(T a) { return u32(__builtin_popcountll(a)); }
+    static ALWAYS_INLINE u32 f(T a) {
+        return u32(__builtin_popcountll(a));
+    }
 };
 struct Clz {
     static ALWAYS_INLINE u32 f(u32 a) { return a == 0 ? 32 : u32(__builtin_clz(a)); }
@@ -152,8 +166,9 @@ void lop3(Warp& w, const Inst& i, u32 mask) {
 #pragma GCC ivdep
     for (int l = 0; l < kLanes; ++l) {
         u32 x = a[l], y = b[l], z = c[l];
-        r.out[l] = (~x & ~y & ~z & term[0]) | (~x & ~y & z & term[1]) | (~x & y & ~z & term[2]) | (~x & y & z & term[3]) |
-                   (x & ~y & ~z & term[4]) | (x & ~y & z & term[5]) | (x & y & ~z & term[6]) | (x & y & z & term[7]);
+        r.out[l] = (~x & ~y & ~z & term[0]) | (~x & ~y & z & term[1]) | (~x & y & ~z & term[2]) |
+                   (~x & y & z & term[3]) | (x & ~y & ~z & term[4]) | (x & ~y & z & term[5]) |
+                   (x & y & ~z & term[6]) | (x & y & z & term[7]);
     }
 }
 /// Byte permutation. Mode 0: by selector nibbles; the others are the named patterns.
@@ -165,13 +180,20 @@ struct Prmt {
         for (u32 k = 0; k < 4; ++k) {
             u32 sel, s = c & 3;
             bool sign = false;
-            if constexpr (Mode == 0) sel = (c >> (4 * k)) & 7, sign = ((c >> (4 * k)) & 8) != 0;
-            else if constexpr (Mode == 1) sel = s + k;             // f4e
-            else if constexpr (Mode == 2) sel = (s + 8 - k) & 7;   // b4e
-            else if constexpr (Mode == 3) sel = s;                 // rc8
-            else if constexpr (Mode == 4) sel = k < s ? s : k;     // ecl
-            else if constexpr (Mode == 5) sel = k < s ? k : s;     // ecr
-            else sel = (s & 1) * 2 + (k & 1);                      // rc16
+            if constexpr (Mode == 0)
+                sel = (c >> (4 * k)) & 7, sign = ((c >> (4 * k)) & 8) != 0;
+            else if constexpr (Mode == 1)
+                sel = s + k;  // f4e
+            else if constexpr (Mode == 2)
+                sel = (s + 8 - k) & 7;  // b4e
+            else if constexpr (Mode == 3)
+                sel = s;  // rc8
+            else if constexpr (Mode == 4)
+                sel = k < s ? s : k;  // ecl
+            else if constexpr (Mode == 5)
+                sel = k < s ? k : s;  // ecr
+            else
+                sel = (s & 1) * 2 + (k & 1);  // rc16
             u32 byte = u32(both >> (8 * sel)) & 0xff;
             if (sign) byte = byte & 0x80 ? 0xff : 0;
             r |= byte << (8 * k);
@@ -208,42 +230,67 @@ struct Fns {
 
 #define LOGIC(T, S)                                                                                     \
     {"and." S, binary<And, T, T, T>}, {"or." S, binary<Or, T, T, T>}, {"xor." S, binary<Xor, T, T, T>}, \
-        {"not." S, unary<Not, T, T>}, {"cnot." S, unary<Cnot, T, T>}, {"shl." S, binary<Shl, T, T, u32>}
-#define DP(SA, A, SB, B)                                                   \
-    {"dp4a." SA "." SB, ternary<Dp4a<A##8, B##8>, u32, u32, u32, u32>},    \
-        {"dp2a.lo." SA "." SB, ternary<Dp2a<A##16, B##8, false>, u32, u32, u32, u32>}, \
-        {"dp2a.hi." SA "." SB, ternary<Dp2a<A##16, B##8, true>, u32, u32, u32, u32>}
+        {"not." S, unary<Not, T, T>}, {"cnot." S, unary<Cnot, T, T>}, {                                 \
+        "shl." S, binary<Shl, T, T, u32>                                                                \
+    }
+#define DP(SA, A, SB, B)                                                                 \
+    {"dp4a." SA "." SB, ternary<Dp4a<A##8, B##8>, u32, u32, u32, u32>},                  \
+        {"dp2a.lo." SA "." SB, ternary<Dp2a<A##16, B##8, false>, u32, u32, u32, u32>}, { \
+        "dp2a.hi." SA "." SB, ternary<Dp2a<A##16, B##8, true>, u32, u32, u32, u32>       \
+    }
 
 const TableEntry kEntries_[] = {
-    LOGIC(u16, "b16"), LOGIC(u32, "b32"), LOGIC(u64, "b64"),
-    {"shr.u16", binary<Shr, u16, u16, u32>}, {"shr.u32", binary<Shr, u32, u32, u32>},
-    {"shr.u64", binary<Shr, u64, u64, u32>}, {"shr.s16", binary<Shr, i16, i16, u32>},
-    {"shr.s32", binary<Shr, i32, i32, u32>}, {"shr.s64", binary<Shr, i64, i64, u32>},
+    LOGIC(u16, "b16"),
+    LOGIC(u32, "b32"),
+    LOGIC(u64, "b64"),
+    {"shr.u16", binary<Shr, u16, u16, u32>},
+    {"shr.u32", binary<Shr, u32, u32, u32>},
+    {"shr.u64", binary<Shr, u64, u64, u32>},
+    {"shr.s16", binary<Shr, i16, i16, u32>},
+    {"shr.s32", binary<Shr, i32, i32, u32>},
+    {"shr.s64", binary<Shr, i64, i64, u32>},
     {"shf.l.wrap.b32", ternary<ShfL<true>, u32, u32, u32, u32>},
     {"shf.l.clamp.b32", ternary<ShfL<false>, u32, u32, u32, u32>},
     {"shf.r.wrap.b32", ternary<ShfR<true>, u32, u32, u32, u32>},
     {"shf.r.clamp.b32", ternary<ShfR<false>, u32, u32, u32, u32>},
-    {"popc.b32", unary<Popc, u32, u32>}, {"popc.b64", unary<Popc, u32, u64>},
-    {"clz.b32", unary<Clz, u32, u32>}, {"clz.b64", unary<Clz, u32, u64>},
-    {"brev.b32", unary<Brev, u32, u32>}, {"brev.b64", unary<Brev, u64, u64>},
-    {"bfind.u32", unary<Bfind<false>, u32, u32>}, {"bfind.s32", unary<Bfind<false>, u32, i32>},
-    {"bfind.u64", unary<Bfind<false>, u32, u64>}, {"bfind.s64", unary<Bfind<false>, u32, i64>},
-    {"bfind.shiftamt.u32", unary<Bfind<true>, u32, u32>}, {"bfind.shiftamt.s32", unary<Bfind<true>, u32, i32>},
-    {"bfind.shiftamt.u64", unary<Bfind<true>, u32, u64>}, {"bfind.shiftamt.s64", unary<Bfind<true>, u32, i64>},
-    {"bfe.u32", ternary<Bfe, u32, u32, u32, u32>}, {"bfe.s32", ternary<Bfe, i32, i32, u32, u32>},
-    {"bfe.u64", ternary<Bfe, u64, u64, u32, u32>}, {"bfe.s64", ternary<Bfe, i64, i64, u32, u32>},
-    {"bfi.b32", bfi<u32>}, {"bfi.b64", bfi<u64>},
-    {"bmsk.clamp.b32", binary<Bmsk<true>, u32, u32, u32>}, {"bmsk.wrap.b32", binary<Bmsk<false>, u32, u32, u32>},
+    {"popc.b32", unary<Popc, u32, u32>},
+    {"popc.b64", unary<Popc, u32, u64>},
+    {"clz.b32", unary<Clz, u32, u32>},
+    {"clz.b64", unary<Clz, u32, u64>},
+    {"brev.b32", unary<Brev, u32, u32>},
+    {"brev.b64", unary<Brev, u64, u64>},
+    {"bfind.u32", unary<Bfind<false>, u32, u32>},
+    {"bfind.s32", unary<Bfind<false>, u32, i32>},
+    {"bfind.u64", unary<Bfind<false>, u32, u64>},
+    {"bfind.s64", unary<Bfind<false>, u32, i64>},
+    {"bfind.shiftamt.u32", unary<Bfind<true>, u32, u32>},
+    {"bfind.shiftamt.s32", unary<Bfind<true>, u32, i32>},
+    {"bfind.shiftamt.u64", unary<Bfind<true>, u32, u64>},
+    {"bfind.shiftamt.s64", unary<Bfind<true>, u32, i64>},
+    {"bfe.u32", ternary<Bfe, u32, u32, u32, u32>},
+    {"bfe.s32", ternary<Bfe, i32, i32, u32, u32>},
+    {"bfe.u64", ternary<Bfe, u64, u64, u32, u32>},
+    {"bfe.s64", ternary<Bfe, i64, i64, u32, u32>},
+    {"bfi.b32", bfi<u32>},
+    {"bfi.b64", bfi<u64>},
+    {"bmsk.clamp.b32", binary<Bmsk<true>, u32, u32, u32>},
+    {"bmsk.wrap.b32", binary<Bmsk<false>, u32, u32, u32>},
     {"szext.wrap.u32", binary<Szext<u32, true>, u32, u32, u32>},
     {"szext.wrap.s32", binary<Szext<i32, true>, i32, i32, u32>},
     {"szext.clamp.u32", binary<Szext<u32, false>, u32, u32, u32>},
     {"szext.clamp.s32", binary<Szext<i32, false>, i32, i32, u32>},
     {"lop3.b32", lop3},
-    {"prmt.b32", ternary<Prmt<0>, u32, u32, u32, u32>}, {"prmt.b32.f4e", ternary<Prmt<1>, u32, u32, u32, u32>},
-    {"prmt.b32.b4e", ternary<Prmt<2>, u32, u32, u32, u32>}, {"prmt.b32.rc8", ternary<Prmt<3>, u32, u32, u32, u32>},
-    {"prmt.b32.ecl", ternary<Prmt<4>, u32, u32, u32, u32>}, {"prmt.b32.ecr", ternary<Prmt<5>, u32, u32, u32, u32>},
+    {"prmt.b32", ternary<Prmt<0>, u32, u32, u32, u32>},
+    {"prmt.b32.f4e", ternary<Prmt<1>, u32, u32, u32, u32>},
+    {"prmt.b32.b4e", ternary<Prmt<2>, u32, u32, u32, u32>},
+    {"prmt.b32.rc8", ternary<Prmt<3>, u32, u32, u32, u32>},
+    {"prmt.b32.ecl", ternary<Prmt<4>, u32, u32, u32, u32>},
+    {"prmt.b32.ecr", ternary<Prmt<5>, u32, u32, u32, u32>},
     {"prmt.b32.rc16", ternary<Prmt<6>, u32, u32, u32, u32>},
-    DP("u32", u, "u32", u), DP("u32", u, "s32", i), DP("s32", i, "u32", u), DP("s32", i, "s32", i),
+    DP("u32", u, "u32", u),
+    DP("u32", u, "s32", i),
+    DP("s32", i, "u32", u),
+    DP("s32", i, "s32", i),
     {"fns.b32", ternary<Fns, u32, u32, u32, i32>},
 };
 

@@ -4,10 +4,12 @@
 namespace softgpu::ptx::SOFTGPU_ISA {
 namespace {
 
-#define COMPARE(Name, expr)                                     \
-    struct Name {                                               \
-        template <class T>                                      \
-        static ALWAYS_INLINE bool f(T a, T b) { return expr; }  \
+#define COMPARE(Name, expr)                     \
+    struct Name {                               \
+        template <class T>                      \
+        static ALWAYS_INLINE bool f(T a, T b) { \
+            return expr;                        \
+        }                                       \
     }
 COMPARE(Eq, a == b);
 COMPARE(Ne, a != b);
@@ -16,7 +18,7 @@ COMPARE(Le, a <= b);
 COMPARE(Gt, a > b);
 COMPARE(Ge, a >= b);
 // Ordered "not equal" and the unordered forms, for floats.
-COMPARE(FNe, a < b || a > b);
+COMPARE(FNe, a<b || a> b);
 COMPARE(Equ, !(a < b || a > b));
 COMPARE(Neu, a != b);
 COMPARE(Ltu, !(a >= b));
@@ -26,11 +28,15 @@ COMPARE(Geu, !(a < b));
 COMPARE(Num, a == a && b == b);
 COMPARE(Nan, a != a || b != b);
 
-ALWAYS_INLINE float half_of(u16 v) { return half_to_float(v); }
+ALWAYS_INLINE float half_of(u16 v) {
+    return half_to_float(v);
+}
 
 struct AsIs {
     template <class T>
-    static ALWAYS_INLINE T f(T v) { return v; }
+    static ALWAYS_INLINE T f(T v) {
+        return v;
+    }
 };
 struct AsFlushed {
     static ALWAYS_INLINE float f(float v) { return flush(v); }
@@ -47,7 +53,10 @@ template <class C, class T, class Conv>
 void setp(Warp& w, const Inst& i, u32 mask) {
     const T* a = slot<T>(w, i.a);
     const T* b = slot<T>(w, i.b);
-    write_predicate(w, i.d, lane_mask<sizeof(T) == 8 ? 8 : 4>([&](int l) { return C::f(Conv::f(a[l]), Conv::f(b[l])); }), mask);
+    write_predicate(w, i.d, lane_mask < sizeof(T) == 8 ? 8 : 4 > ([&](int l) {
+                                                                 return C::f(Conv::f(a[l]), Conv::f(b[l]));
+                                                             }),
+                    mask);
 }
 /// Two halves: predicates d and c.
 template <class C, class Conv>
@@ -87,27 +96,43 @@ struct SlctS {
     static ALWAYS_INLINE T f(T a, T b, i32 c) { return c >= 0 ? a : b; }
 };
 
-#define INT_COMPARES(T, S)                                                                               \
+#define INT_COMPARES(T, S)                                                                                   \
     {"setp.eq." S, setp<Eq, T, AsIs>}, {"setp.ne." S, setp<Ne, T, AsIs>}, {"setp.lt." S, setp<Lt, T, AsIs>}, \
-        {"setp.le." S, setp<Le, T, AsIs>}, {"setp.gt." S, setp<Gt, T, AsIs>}, {"setp.ge." S, setp<Ge, T, AsIs>}
-#define FLOAT_COMPARES(SETP, S, ...)                                                                     \
-    {"setp.eq." S, SETP<Eq, __VA_ARGS__>}, {"setp.ne." S, SETP<FNe, __VA_ARGS__>},                       \
-        {"setp.lt." S, SETP<Lt, __VA_ARGS__>}, {"setp.le." S, SETP<Le, __VA_ARGS__>},                    \
-        {"setp.gt." S, SETP<Gt, __VA_ARGS__>}, {"setp.ge." S, SETP<Ge, __VA_ARGS__>},                    \
-        {"setp.equ." S, SETP<Equ, __VA_ARGS__>}, {"setp.neu." S, SETP<Neu, __VA_ARGS__>},                \
-        {"setp.ltu." S, SETP<Ltu, __VA_ARGS__>}, {"setp.leu." S, SETP<Leu, __VA_ARGS__>},                \
-        {"setp.gtu." S, SETP<Gtu, __VA_ARGS__>}, {"setp.geu." S, SETP<Geu, __VA_ARGS__>},                \
-        {"setp.num." S, SETP<Num, __VA_ARGS__>}, {"setp.nan." S, SETP<Nan, __VA_ARGS__>}
+        {"setp.le." S, setp<Le, T, AsIs>}, {"setp.gt." S, setp<Gt, T, AsIs>}, {                              \
+        "setp.ge." S, setp<Ge, T, AsIs>                                                                      \
+    }
+#define FLOAT_COMPARES(SETP, S, ...)                                                      \
+    {"setp.eq." S, SETP<Eq, __VA_ARGS__>}, {"setp.ne." S, SETP<FNe, __VA_ARGS__>},        \
+        {"setp.lt." S, SETP<Lt, __VA_ARGS__>}, {"setp.le." S, SETP<Le, __VA_ARGS__>},     \
+        {"setp.gt." S, SETP<Gt, __VA_ARGS__>}, {"setp.ge." S, SETP<Ge, __VA_ARGS__>},     \
+        {"setp.equ." S, SETP<Equ, __VA_ARGS__>}, {"setp.neu." S, SETP<Neu, __VA_ARGS__>}, \
+        {"setp.ltu." S, SETP<Ltu, __VA_ARGS__>}, {"setp.leu." S, SETP<Leu, __VA_ARGS__>}, \
+        {"setp.gtu." S, SETP<Gtu, __VA_ARGS__>}, {"setp.geu." S, SETP<Geu, __VA_ARGS__>}, \
+        {"setp.num." S, SETP<Num, __VA_ARGS__>}, {                                        \
+        "setp.nan." S, SETP<Nan, __VA_ARGS__>                                             \
+    }
 
 const TableEntry kEntries_[] = {
-    INT_COMPARES(u16, "u16"), INT_COMPARES(i16, "s16"), INT_COMPARES(u32, "u32"), INT_COMPARES(i32, "s32"),
-    INT_COMPARES(u64, "u64"), INT_COMPARES(i64, "s64"),
-    FLOAT_COMPARES(setp, "f32", float, AsIs), FLOAT_COMPARES(setp, "ftz.f32", float, AsFlushed),
-    FLOAT_COMPARES(setp, "f64", double, AsIs), FLOAT_COMPARES(setp, "f16", u16, AsHalf),
-    FLOAT_COMPARES(setp, "bf16", u16, AsBf16), FLOAT_COMPARES(setp2, "f16x2", AsHalf),
+    INT_COMPARES(u16, "u16"),
+    INT_COMPARES(i16, "s16"),
+    INT_COMPARES(u32, "u32"),
+    INT_COMPARES(i32, "s32"),
+    INT_COMPARES(u64, "u64"),
+    INT_COMPARES(i64, "s64"),
+    FLOAT_COMPARES(setp, "f32", float, AsIs),
+    FLOAT_COMPARES(setp, "ftz.f32", float, AsFlushed),
+    FLOAT_COMPARES(setp, "f64", double, AsIs),
+    FLOAT_COMPARES(setp, "f16", u16, AsHalf),
+    FLOAT_COMPARES(setp, "bf16", u16, AsBf16),
+    FLOAT_COMPARES(setp2, "f16x2", AsHalf),
     FLOAT_COMPARES(setp2, "bf16x2", AsBf16),
-    {"spread.b16", spread<u16>}, {"spread.b32", spread<u32>}, {"spread2", spread2},
-    {"selp.b16", selp<u16>}, {"selp.b32", selp<u32>}, {"selp.b64", selp<u64>}, {"selp.b128", selp<u128>},
+    {"spread.b16", spread<u16>},
+    {"spread.b32", spread<u32>},
+    {"spread2", spread2},
+    {"selp.b16", selp<u16>},
+    {"selp.b32", selp<u32>},
+    {"selp.b64", selp<u64>},
+    {"selp.b128", selp<u128>},
     {"slct.b16.f32", ternary<SlctF<u16, false>, u16, u16, u16, float>},
     {"slct.b32.f32", ternary<SlctF<u32, false>, u32, u32, u32, float>},
     {"slct.b64.f32", ternary<SlctF<u64, false>, u64, u64, u64, float>},

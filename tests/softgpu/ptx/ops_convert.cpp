@@ -1,5 +1,5 @@
-// cvt between integer widths, between floats, and from floats to integers. Registers wider or narrower than the
-// type are handled by the lowering with the ext.* steps. Integers to floats are in ops_round.cpp.
+// cvt between integer widths, between floats, and from floats to integers. Registers wider or narrower than
+// the type are handled by the lowering with the ext.* steps. Integers to floats are in ops_round.cpp.
 #include "tests/softgpu/ptx/isa.h"
 
 namespace softgpu::ptx::SOFTGPU_ISA {
@@ -8,13 +8,17 @@ namespace {
 template <class D>
 struct To {
     template <class S>
-    static ALWAYS_INLINE D f(S a) { return D(a); }
+    static ALWAYS_INLINE D f(S a) {
+        return D(a);
+    }
 };
 /// Keep the low N bits, sign- or zero-extended to the register.
 template <class Part>
 struct Ext {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return T(Part(a)); }
+    static ALWAYS_INLINE T f(T a) {
+        return T(Part(a));
+    }
 };
 template <class D>
 constexpr bool kSignedType = D(-1) < D(0);
@@ -68,7 +72,9 @@ struct ToInt {
             S v = high || low || x != x ? S(0) : x;
             return high ? kHighest<D> : low ? kLowest<D> : D(v);
         } else {
-            constexpr S top = sizeof(D) == 4 ? S(4294967296.0) : kSignedType<D> ? S(9223372036854775808.0) : S(18446744073709551616.0);
+            constexpr S top = sizeof(D) == 4   ? S(4294967296.0)
+                              : kSignedType<D> ? S(9223372036854775808.0)
+                                               : S(18446744073709551616.0);
             constexpr S bottom = kSignedType<D> ? S(-9223372036854775808.0) : S(0);
             if (x != x) return wide ? D(u64(1) << (sizeof(D) * 8 - 1)) : D(0);
             if (x >= top) return kHighest<D>;
@@ -80,7 +86,9 @@ struct ToInt {
 template <int R>
 struct Integral {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return canonical(integral<R>(a)); }
+    static ALWAYS_INLINE T f(T a) {
+        return canonical(integral<R>(a));
+    }
 };
 template <class F, bool Ftz, bool Sat>
 struct FloatOf {
@@ -97,7 +105,9 @@ struct FloatOf {
 };
 struct Same {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return canonical(a); }
+    static ALWAYS_INLINE T f(T a) {
+        return canonical(a);
+    }
 };
 
 template <bool Ftz, bool Sat>
@@ -138,8 +148,10 @@ template <int Format, bool Rz, bool Relu, bool Finite>
 struct Narrow16 {
     static ALWAYS_INLINE u16 f(float a) {
         u16 h;
-        if constexpr (Format == 0) h = Rz ? half_toward_zero(a) : float_to_half(a);
-        else h = Rz ? bf16_toward_zero(a) : float_to_bf16(a);
+        if constexpr (Format == 0)
+            h = Rz ? half_toward_zero(a) : float_to_half(a);
+        else
+            h = Rz ? bf16_toward_zero(a) : float_to_bf16(a);
         constexpr u16 inf = Format == 0 ? 0x7c00 : 0x7f80;
         if constexpr (Finite) h = (h & 0x7fff) == inf ? u16(h - 1) : h;
         if constexpr (Relu) h = (h & 0x8000) ? 0 : h;
@@ -148,7 +160,9 @@ struct Narrow16 {
 };
 template <int Format>
 struct Narrow16Sat {
-    static ALWAYS_INLINE u16 f(float a) { return Format == 0 ? float_to_half(saturate(a)) : float_to_bf16(saturate(a)); }
+    static ALWAYS_INLINE u16 f(float a) {
+        return Format == 0 ? float_to_half(saturate(a)) : float_to_bf16(saturate(a));
+    }
 };
 template <class N>
 struct Pack16 {  // a goes to the upper half
@@ -182,7 +196,8 @@ struct Tf32Even {
     }
 };
 
-// 8-bit floats: e4m3 (bias 7, no infinity, NaN 0x7f) and e5m2 (bias 15). Always to nearest even, clamped to finite.
+// 8-bit floats: e4m3 (bias 7, no infinity, NaN 0x7f) and e5m2 (bias 15). Always to nearest even, clamped to
+// finite.
 template <int Exp, int Man>
 ALWAYS_INLINE u32 to_fp8(float x) {
     constexpr int bias = (1 << (Exp - 1)) - 1;
@@ -249,80 +264,136 @@ struct CvtPack {
     }
 };
 
-#define RESIZE(S, s) \
-    {"cvt.b16." s, unary<To<u16>, u16, S>}, {"cvt.b32." s, unary<To<u32>, u32, S>}, {"cvt.b64." s, unary<To<u64>, u64, S>}, \
-        {"cvt.b128." s, unary<To<u128>, u128, S>}
-#define EXT(T, t) \
-    {"ext.u8." t, unary<Ext<u8>, T, T>}, {"ext.s8." t, unary<Ext<i8>, T, T>}, {"ext.u16." t, unary<Ext<u16>, T, T>}, \
-        {"ext.s16." t, unary<Ext<i16>, T, T>}, {"ext.u32." t, unary<Ext<u32>, T, T>}, {"ext.s32." t, unary<Ext<i32>, T, T>}
-#define CLAMPS(D, d)                                                                                           \
-    {"clamp." d ".u16", unary<Clamp<D>, u16, u16>}, {"clamp." d ".s16", unary<Clamp<D>, i16, i16>},            \
-        {"clamp." d ".u32", unary<Clamp<D>, u32, u32>}, {"clamp." d ".s32", unary<Clamp<D>, i32, i32>},        \
-        {"clamp." d ".u64", unary<Clamp<D>, u64, u64>}, {"clamp." d ".s64", unary<Clamp<D>, i64, i64>}
-#define TO_INT(D, d)                                                                                           \
-    {"cvt.rni." d ".f32", unary<ToInt<D, float, kNearest>, D, float>}, {"cvt.rzi." d ".f32", unary<ToInt<D, float, kZero>, D, float>}, \
-        {"cvt.rmi." d ".f32", unary<ToInt<D, float, kDown>, D, float>}, {"cvt.rpi." d ".f32", unary<ToInt<D, float, kUp>, D, float>},  \
-        {"cvt.rni." d ".f64", unary<ToInt<D, double, kNearest>, D, double>}, {"cvt.rzi." d ".f64", unary<ToInt<D, double, kZero>, D, double>}, \
-        {"cvt.rmi." d ".f64", unary<ToInt<D, double, kDown>, D, double>}, {"cvt.rpi." d ".f64", unary<ToInt<D, double, kUp>, D, double>}
+#define RESIZE(S, s)                                                                \
+    {"cvt.b16." s, unary<To<u16>, u16, S>}, {"cvt.b32." s, unary<To<u32>, u32, S>}, \
+        {"cvt.b64." s, unary<To<u64>, u64, S>}, {                                   \
+        "cvt.b128." s, unary<To<u128>, u128, S>                                     \
+    }
+#define EXT(T, t)                                                                     \
+    {"ext.u8." t, unary<Ext<u8>, T, T>}, {"ext.s8." t, unary<Ext<i8>, T, T>},         \
+        {"ext.u16." t, unary<Ext<u16>, T, T>}, {"ext.s16." t, unary<Ext<i16>, T, T>}, \
+        {"ext.u32." t, unary<Ext<u32>, T, T>}, {                                      \
+        "ext.s32." t, unary<Ext<i32>, T, T>                                           \
+    }
+#define CLAMPS(D, d)                                                                                    \
+    {"clamp." d ".u16", unary<Clamp<D>, u16, u16>}, {"clamp." d ".s16", unary<Clamp<D>, i16, i16>},     \
+        {"clamp." d ".u32", unary<Clamp<D>, u32, u32>}, {"clamp." d ".s32", unary<Clamp<D>, i32, i32>}, \
+        {"clamp." d ".u64", unary<Clamp<D>, u64, u64>}, {                                               \
+        "clamp." d ".s64", unary<Clamp<D>, i64, i64>                                                    \
+    }
+#define TO_INT(D, d)                                                         \
+    {"cvt.rni." d ".f32", unary<ToInt<D, float, kNearest>, D, float>},       \
+        {"cvt.rzi." d ".f32", unary<ToInt<D, float, kZero>, D, float>},      \
+        {"cvt.rmi." d ".f32", unary<ToInt<D, float, kDown>, D, float>},      \
+        {"cvt.rpi." d ".f32", unary<ToInt<D, float, kUp>, D, float>},        \
+        {"cvt.rni." d ".f64", unary<ToInt<D, double, kNearest>, D, double>}, \
+        {"cvt.rzi." d ".f64", unary<ToInt<D, double, kZero>, D, double>},    \
+        {"cvt.rmi." d ".f64", unary<ToInt<D, double, kDown>, D, double>}, {  \
+        "cvt.rpi." d ".f64", unary<ToInt<D, double, kUp>, D, double>         \
+    }
 /// 8-bit results keep a 16-bit register.
-#define TO_INT8(D, d)                                                                                          \
-    {"cvt.rni." d ".f32", unary<ToInt<D, float, kNearest>, u16, float>}, {"cvt.rzi." d ".f32", unary<ToInt<D, float, kZero>, u16, float>}, \
-        {"cvt.rmi." d ".f32", unary<ToInt<D, float, kDown>, u16, float>}, {"cvt.rpi." d ".f32", unary<ToInt<D, float, kUp>, u16, float>},  \
-        {"cvt.rni." d ".f64", unary<ToInt<D, double, kNearest>, u16, double>}, {"cvt.rzi." d ".f64", unary<ToInt<D, double, kZero>, u16, double>}, \
-        {"cvt.rmi." d ".f64", unary<ToInt<D, double, kDown>, u16, double>}, {"cvt.rpi." d ".f64", unary<ToInt<D, double, kUp>, u16, double>}
-#define SAME_FLOAT(T, t, Ftz, ftz)                                                                             \
-    {"cvt" ftz "." t "." t, unary<FloatOf<Same, Ftz, false>, T, T>}, {"cvt" ftz ".sat." t "." t, unary<FloatOf<Same, Ftz, true>, T, T>}, \
-        {"cvt.rni" ftz "." t "." t, unary<FloatOf<Integral<kNearest>, Ftz, false>, T, T>},                     \
-        {"cvt.rzi" ftz "." t "." t, unary<FloatOf<Integral<kZero>, Ftz, false>, T, T>},                        \
-        {"cvt.rmi" ftz "." t "." t, unary<FloatOf<Integral<kDown>, Ftz, false>, T, T>},                        \
-        {"cvt.rpi" ftz "." t "." t, unary<FloatOf<Integral<kUp>, Ftz, false>, T, T>},                          \
-        {"cvt.rni" ftz ".sat." t "." t, unary<FloatOf<Integral<kNearest>, Ftz, true>, T, T>},                  \
-        {"cvt.rzi" ftz ".sat." t "." t, unary<FloatOf<Integral<kZero>, Ftz, true>, T, T>},                     \
-        {"cvt.rmi" ftz ".sat." t "." t, unary<FloatOf<Integral<kDown>, Ftz, true>, T, T>},                     \
-        {"cvt.rpi" ftz ".sat." t "." t, unary<FloatOf<Integral<kUp>, Ftz, true>, T, T>}
-#define NARROW(F, f)                                                                                           \
-    {"cvt.rn." f ".f32", unary<Narrow16<F, false, false, false>, u16, float>},                                 \
-        {"cvt.rm." f ".f32", unary<NarrowDirected<F, false>, u16, float>},                                     \
-        {"cvt.rp." f ".f32", unary<NarrowDirected<F, true>, u16, float>},                                      \
-        {"cvt.rz." f ".f32", unary<Narrow16<F, true, false, false>, u16, float>},                              \
-        {"cvt.rn.relu." f ".f32", unary<Narrow16<F, false, true, false>, u16, float>},                         \
-        {"cvt.rz.relu." f ".f32", unary<Narrow16<F, true, true, false>, u16, float>},                          \
-        {"cvt.rn.satfinite." f ".f32", unary<Narrow16<F, false, false, true>, u16, float>},                    \
-        {"cvt.rn.sat." f ".f32", unary<Narrow16Sat<F>, u16, float>},                                           \
-        {"cvt.rn." f "x2.f32", binary<Pack16<Narrow16<F, false, false, false>>, u32, float, float>},           \
-        {"cvt.rz." f "x2.f32", binary<Pack16<Narrow16<F, true, false, false>>, u32, float, float>},            \
-        {"cvt.rn.relu." f "x2.f32", binary<Pack16<Narrow16<F, false, true, false>>, u32, float, float>},       \
-        {"cvt.rz.relu." f "x2.f32", binary<Pack16<Narrow16<F, true, true, false>>, u32, float, float>},        \
-        {"cvt.rn.satfinite." f "x2.f32", binary<Pack16<Narrow16<F, false, false, true>>, u32, float, float>}
-#define FP8(E, M, f)                                                                                           \
-    {"cvt.rn.satfinite." f "x2.f32", binary<Fp8Pair<E, M, false>, u16, float, float>},                         \
-        {"cvt.rn.satfinite.relu." f "x2.f32", binary<Fp8Pair<E, M, true>, u16, float, float>},                 \
-        {"cvt.rn.satfinite." f "x2.f16x2", unary<Fp8FromHalves<E, M, false>, u16, u32>},                       \
-        {"cvt.rn.satfinite.relu." f "x2.f16x2", unary<Fp8FromHalves<E, M, true>, u16, u32>},                   \
-        {"cvt.rn.f16x2." f "x2", unary<Fp8ToHalves<E, M, false>, u32, u16>},                                   \
-        {"cvt.rn.relu.f16x2." f "x2", unary<Fp8ToHalves<E, M, true>, u32, u16>}
-#define PACKS(D, d, Bits)                                                                                      \
-    {"cvt.pack.sat." d ".s32", binary<CvtPack<D, Bits>, u32, i32, i32>},                                       \
-        {"cvt.pack.sat." d ".s32.b32", ternary<CvtPack<D, Bits>, u32, i32, i32, u32>}
+#define TO_INT8(D, d)                                                          \
+    {"cvt.rni." d ".f32", unary<ToInt<D, float, kNearest>, u16, float>},       \
+        {"cvt.rzi." d ".f32", unary<ToInt<D, float, kZero>, u16, float>},      \
+        {"cvt.rmi." d ".f32", unary<ToInt<D, float, kDown>, u16, float>},      \
+        {"cvt.rpi." d ".f32", unary<ToInt<D, float, kUp>, u16, float>},        \
+        {"cvt.rni." d ".f64", unary<ToInt<D, double, kNearest>, u16, double>}, \
+        {"cvt.rzi." d ".f64", unary<ToInt<D, double, kZero>, u16, double>},    \
+        {"cvt.rmi." d ".f64", unary<ToInt<D, double, kDown>, u16, double>}, {  \
+        "cvt.rpi." d ".f64", unary<ToInt<D, double, kUp>, u16, double>         \
+    }
+#define SAME_FLOAT(T, t, Ftz, ftz)                                                            \
+    {"cvt" ftz "." t "." t, unary<FloatOf<Same, Ftz, false>, T, T>},                          \
+        {"cvt" ftz ".sat." t "." t, unary<FloatOf<Same, Ftz, true>, T, T>},                   \
+        {"cvt.rni" ftz "." t "." t, unary<FloatOf<Integral<kNearest>, Ftz, false>, T, T>},    \
+        {"cvt.rzi" ftz "." t "." t, unary<FloatOf<Integral<kZero>, Ftz, false>, T, T>},       \
+        {"cvt.rmi" ftz "." t "." t, unary<FloatOf<Integral<kDown>, Ftz, false>, T, T>},       \
+        {"cvt.rpi" ftz "." t "." t, unary<FloatOf<Integral<kUp>, Ftz, false>, T, T>},         \
+        {"cvt.rni" ftz ".sat." t "." t, unary<FloatOf<Integral<kNearest>, Ftz, true>, T, T>}, \
+        {"cvt.rzi" ftz ".sat." t "." t, unary<FloatOf<Integral<kZero>, Ftz, true>, T, T>},    \
+        {"cvt.rmi" ftz ".sat." t "." t, unary<FloatOf<Integral<kDown>, Ftz, true>, T, T>}, {  \
+        "cvt.rpi" ftz ".sat." t "." t, unary<FloatOf<Integral<kUp>, Ftz, true>, T, T>         \
+    }
+#define NARROW(F, f)                                                                                       \
+    {"cvt.rn." f ".f32", unary<Narrow16<F, false, false, false>, u16, float>},                             \
+        {"cvt.rm." f ".f32", unary<NarrowDirected<F, false>, u16, float>},                                 \
+        {"cvt.rp." f ".f32", unary<NarrowDirected<F, true>, u16, float>},                                  \
+        {"cvt.rz." f ".f32", unary<Narrow16<F, true, false, false>, u16, float>},                          \
+        {"cvt.rn.relu." f ".f32", unary<Narrow16<F, false, true, false>, u16, float>},                     \
+        {"cvt.rz.relu." f ".f32", unary<Narrow16<F, true, true, false>, u16, float>},                      \
+        {"cvt.rn.satfinite." f ".f32", unary<Narrow16<F, false, false, true>, u16, float>},                \
+        {"cvt.rn.sat." f ".f32", unary<Narrow16Sat<F>, u16, float>},                                       \
+        {"cvt.rn." f "x2.f32", binary<Pack16<Narrow16<F, false, false, false>>, u32, float, float>},       \
+        {"cvt.rz." f "x2.f32", binary<Pack16<Narrow16<F, true, false, false>>, u32, float, float>},        \
+        {"cvt.rn.relu." f "x2.f32", binary<Pack16<Narrow16<F, false, true, false>>, u32, float, float>},   \
+        {"cvt.rz.relu." f "x2.f32", binary<Pack16<Narrow16<F, true, true, false>>, u32, float, float>}, {  \
+        "cvt.rn.satfinite." f "x2.f32", binary<Pack16<Narrow16<F, false, false, true>>, u32, float, float> \
+    }
+#define FP8(E, M, f)                                                                           \
+    {"cvt.rn.satfinite." f "x2.f32", binary<Fp8Pair<E, M, false>, u16, float, float>},         \
+        {"cvt.rn.satfinite.relu." f "x2.f32", binary<Fp8Pair<E, M, true>, u16, float, float>}, \
+        {"cvt.rn.satfinite." f "x2.f16x2", unary<Fp8FromHalves<E, M, false>, u16, u32>},       \
+        {"cvt.rn.satfinite.relu." f "x2.f16x2", unary<Fp8FromHalves<E, M, true>, u16, u32>},   \
+        {"cvt.rn.f16x2." f "x2", unary<Fp8ToHalves<E, M, false>, u32, u16>}, {                 \
+        "cvt.rn.relu.f16x2." f "x2", unary<Fp8ToHalves<E, M, true>, u32, u16>                  \
+    }
+#define PACKS(D, d, Bits)                                                           \
+    {"cvt.pack.sat." d ".s32", binary<CvtPack<D, Bits>, u32, i32, i32>}, {          \
+        "cvt.pack.sat." d ".s32.b32", ternary<CvtPack<D, Bits>, u32, i32, i32, u32> \
+    }
 
 const TableEntry kEntries_[] = {
-    RESIZE(u16, "u16"), RESIZE(i16, "s16"), RESIZE(u32, "u32"), RESIZE(i32, "s32"), RESIZE(u64, "u64"), RESIZE(i64, "s64"),
+    RESIZE(u16, "u16"),
+    RESIZE(i16, "s16"),
+    RESIZE(u32, "u32"),
+    RESIZE(i32, "s32"),
+    RESIZE(u64, "u64"),
+    RESIZE(i64, "s64"),
     RESIZE(u128, "b128"),
-    EXT(u16, "b16"), EXT(u32, "b32"), EXT(u64, "b64"),
-    CLAMPS(u8, "u8"), CLAMPS(i8, "s8"), CLAMPS(u16, "u16"), CLAMPS(i16, "s16"), CLAMPS(u32, "u32"), CLAMPS(i32, "s32"),
-    CLAMPS(u64, "u64"), CLAMPS(i64, "s64"),
-    TO_INT8(u8, "u8"), TO_INT8(i8, "s8"), TO_INT(u16, "u16"), TO_INT(i16, "s16"), TO_INT(u32, "u32"), TO_INT(i32, "s32"),
-    TO_INT(u64, "u64"), TO_INT(i64, "s64"),
-    SAME_FLOAT(float, "f32", false, ""), SAME_FLOAT(float, "f32", true, ".ftz"), SAME_FLOAT(double, "f64", false, ""),
-    {"cvt.f64.f32", unary<Widen<false, false>, double, float>}, {"cvt.ftz.f64.f32", unary<Widen<true, false>, double, float>},
-    {"cvt.sat.f64.f32", unary<Widen<false, true>, double, float>}, {"cvt.ftz.sat.f64.f32", unary<Widen<true, true>, double, float>},
-    NARROW(0, "f16"), NARROW(1, "bf16"),
-    {"cvt.f32.f16", unary<HalfUp, float, u16>}, {"cvt.f32.bf16", unary<Bf16Up, float, u16>},
-    {"cvt.rn.f16.f64", unary<HalfFromDouble, u16, double>}, {"cvt.rn.bf16.f64", unary<Bf16FromDouble, u16, double>},
-    {"cvt.rna.tf32.f32", unary<Tf32, u32, u32>}, {"cvt.rn.tf32.f32", unary<Tf32Even, u32, u32>},
-    FP8(4, 3, "e4m3"), FP8(5, 2, "e5m2"),
-    PACKS(u16, "u16", 16), PACKS(i16, "s16", 16), PACKS(u8, "u8", 8), PACKS(i8, "s8", 8),
-    PACKS(u8, "u4", 4), PACKS(i8, "s4", 4), PACKS(u8, "u2", 2), PACKS(i8, "s2", 2),
+    EXT(u16, "b16"),
+    EXT(u32, "b32"),
+    EXT(u64, "b64"),
+    CLAMPS(u8, "u8"),
+    CLAMPS(i8, "s8"),
+    CLAMPS(u16, "u16"),
+    CLAMPS(i16, "s16"),
+    CLAMPS(u32, "u32"),
+    CLAMPS(i32, "s32"),
+    CLAMPS(u64, "u64"),
+    CLAMPS(i64, "s64"),
+    TO_INT8(u8, "u8"),
+    TO_INT8(i8, "s8"),
+    TO_INT(u16, "u16"),
+    TO_INT(i16, "s16"),
+    TO_INT(u32, "u32"),
+    TO_INT(i32, "s32"),
+    TO_INT(u64, "u64"),
+    TO_INT(i64, "s64"),
+    SAME_FLOAT(float, "f32", false, ""),
+    SAME_FLOAT(float, "f32", true, ".ftz"),
+    SAME_FLOAT(double, "f64", false, ""),
+    {"cvt.f64.f32", unary<Widen<false, false>, double, float>},
+    {"cvt.ftz.f64.f32", unary<Widen<true, false>, double, float>},
+    {"cvt.sat.f64.f32", unary<Widen<false, true>, double, float>},
+    {"cvt.ftz.sat.f64.f32", unary<Widen<true, true>, double, float>},
+    NARROW(0, "f16"),
+    NARROW(1, "bf16"),
+    {"cvt.f32.f16", unary<HalfUp, float, u16>},
+    {"cvt.f32.bf16", unary<Bf16Up, float, u16>},
+    {"cvt.rn.f16.f64", unary<HalfFromDouble, u16, double>},
+    {"cvt.rn.bf16.f64", unary<Bf16FromDouble, u16, double>},
+    {"cvt.rna.tf32.f32", unary<Tf32, u32, u32>},
+    {"cvt.rn.tf32.f32", unary<Tf32Even, u32, u32>},
+    FP8(4, 3, "e4m3"),
+    FP8(5, 2, "e5m2"),
+    PACKS(u16, "u16", 16),
+    PACKS(i16, "s16", 16),
+    PACKS(u8, "u8", 8),
+    PACKS(i8, "s8", 8),
+    PACKS(u8, "u4", 4),
+    PACKS(i8, "s4", 4),
+    PACKS(u8, "u2", 2),
+    PACKS(i8, "s2", 2),
 };
 
 }  // namespace

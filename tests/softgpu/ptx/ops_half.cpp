@@ -22,19 +22,25 @@ ALWAYS_INLINE u16 flush16(u16 v) {
     return v;
 }
 
-// One rounding each: sums and products of 16-bit floats are exact or harmless in wider precision, and fma goes
-// through a sum rounded to odd.
+// One rounding each: sums and products of 16-bit floats are exact or harmless in wider precision, and fma
+// goes through a sum rounded to odd.
 struct Add {
     template <class T>
-    static ALWAYS_INLINE u16 f(u16 a, u16 b) { return T::down(T::up(a) + T::up(b)); }
+    static ALWAYS_INLINE u16 f(u16 a, u16 b) {
+        return T::down(T::up(a) + T::up(b));
+    }
 };
 struct Sub {
     template <class T>
-    static ALWAYS_INLINE u16 f(u16 a, u16 b) { return T::down(T::up(a) - T::up(b)); }
+    static ALWAYS_INLINE u16 f(u16 a, u16 b) {
+        return T::down(T::up(a) - T::up(b));
+    }
 };
 struct Mul {
     template <class T>
-    static ALWAYS_INLINE u16 f(u16 a, u16 b) { return T::down(double(T::up(a)) * double(T::up(b))); }
+    static ALWAYS_INLINE u16 f(u16 a, u16 b) {
+        return T::down(double(T::up(a)) * double(T::up(b)));
+    }
 };
 struct Fma {
     template <class T>
@@ -95,26 +101,35 @@ struct Flushed {
     static ALWAYS_INLINE u16 f(u16 a) { return F::f(flush16<T, true>(a)); }
 };
 
-#define BOTH2(name, t, ...) \
-    {name "." t, binary<__VA_ARGS__, u16, u16, u16>}, {name "." t "x2", binary<Pair<__VA_ARGS__>, u32, u32, u32>}
-#define BOTH3(name, t, ...) \
-    {name "." t, ternary<__VA_ARGS__, u16, u16, u16, u16>}, {name "." t "x2", ternary<Pair<__VA_ARGS__>, u32, u32, u32, u32>}
-#define BOTH1(name, t, ...) \
-    {name "." t, unary<__VA_ARGS__, u16, u16>}, {name "." t "x2", unary<Pair<__VA_ARGS__>, u32, u32>}
-#define ARITH(name, F, t, T, BOTH)                                                                              \
-    BOTH(name, t, Scalar<F, T, false, false, false>), BOTH(name ".ftz", t, Scalar<F, T, true, false, false>),   \
-        BOTH(name ".sat", t, Scalar<F, T, false, true, false>), BOTH(name ".ftz.sat", t, Scalar<F, T, true, true, false>)
-#define MINMAX(name, IsMax, t, T)                                                                               \
-    BOTH2(name, t, MinMax<T, IsMax, false, false, false>), BOTH2(name ".ftz", t, MinMax<T, IsMax, true, false, false>), \
-        BOTH2(name ".NaN", t, MinMax<T, IsMax, false, true, false>),                                            \
-        BOTH2(name ".ftz.NaN", t, MinMax<T, IsMax, true, true, false>),                                         \
-        BOTH2(name ".xorsign.abs", t, MinMax<T, IsMax, false, false, true>),                                    \
+#define BOTH2(name, t, ...)                                       \
+    {name "." t, binary<__VA_ARGS__, u16, u16, u16>}, {           \
+        name "." t "x2", binary<Pair<__VA_ARGS__>, u32, u32, u32> \
+    }
+#define BOTH3(name, t, ...)                                             \
+    {name "." t, ternary<__VA_ARGS__, u16, u16, u16, u16>}, {           \
+        name "." t "x2", ternary<Pair<__VA_ARGS__>, u32, u32, u32, u32> \
+    }
+#define BOTH1(name, t, ...)                                 \
+    {name "." t, unary<__VA_ARGS__, u16, u16>}, {           \
+        name "." t "x2", unary<Pair<__VA_ARGS__>, u32, u32> \
+    }
+#define ARITH(name, F, t, T, BOTH)                              \
+    BOTH(name, t, Scalar<F, T, false, false, false>),           \
+        BOTH(name ".ftz", t, Scalar<F, T, true, false, false>), \
+        BOTH(name ".sat", t, Scalar<F, T, false, true, false>), \
+        BOTH(name ".ftz.sat", t, Scalar<F, T, true, true, false>)
+#define MINMAX(name, IsMax, t, T)                                            \
+    BOTH2(name, t, MinMax<T, IsMax, false, false, false>),                   \
+        BOTH2(name ".ftz", t, MinMax<T, IsMax, true, false, false>),         \
+        BOTH2(name ".NaN", t, MinMax<T, IsMax, false, true, false>),         \
+        BOTH2(name ".ftz.NaN", t, MinMax<T, IsMax, true, true, false>),      \
+        BOTH2(name ".xorsign.abs", t, MinMax<T, IsMax, false, false, true>), \
         BOTH2(name ".NaN.xorsign.abs", t, MinMax<T, IsMax, false, true, true>)
-#define ALL(t, T)                                                                                               \
-    ARITH("add", Add, t, T, BOTH2), ARITH("sub", Sub, t, T, BOTH2), ARITH("mul", Mul, t, T, BOTH2),             \
-        ARITH("fma", Fma, t, T, BOTH3), BOTH3("fma.relu", t, Scalar<Fma, T, false, false, true>),               \
-        BOTH3("fma.ftz.relu", t, Scalar<Fma, T, true, false, true>), MINMAX("min", false, t, T),                \
-        MINMAX("max", true, t, T), BOTH1("abs", t, Abs), BOTH1("neg", t, Neg),                                  \
+#define ALL(t, T)                                                                                   \
+    ARITH("add", Add, t, T, BOTH2), ARITH("sub", Sub, t, T, BOTH2), ARITH("mul", Mul, t, T, BOTH2), \
+        ARITH("fma", Fma, t, T, BOTH3), BOTH3("fma.relu", t, Scalar<Fma, T, false, false, true>),   \
+        BOTH3("fma.ftz.relu", t, Scalar<Fma, T, true, false, true>), MINMAX("min", false, t, T),    \
+        MINMAX("max", true, t, T), BOTH1("abs", t, Abs), BOTH1("neg", t, Neg),                      \
         BOTH1("abs.ftz", t, Flushed<Abs, T>), BOTH1("neg.ftz", t, Flushed<Neg, T>)
 
 const TableEntry kEntries_[] = {ALL("f16", Half), ALL("bf16", Bf16)};

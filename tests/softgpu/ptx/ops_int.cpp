@@ -7,31 +7,55 @@ namespace {
 template <class T>
 struct Wide;
 template <>
-struct Wide<u16> { using type = u32; };
+struct Wide<u16> {
+    using type = u32;
+};
 template <>
-struct Wide<i16> { using type = i32; };
+struct Wide<i16> {
+    using type = i32;
+};
 template <>
-struct Wide<u32> { using type = u64; };
+struct Wide<u32> {
+    using type = u64;
+};
 template <>
-struct Wide<i32> { using type = i64; };
+struct Wide<i32> {
+    using type = i64;
+};
 template <>
-struct Wide<u64> { using type = u128; };
+struct Wide<u64> {
+    using type = u128;
+};
 template <>
-struct Wide<i64> { using type = i128; };
+struct Wide<i64> {
+    using type = i128;
+};
 template <class T>
 struct Unsigned;
 template <>
-struct Unsigned<u16> { using type = u16; };
+struct Unsigned<u16> {
+    using type = u16;
+};
 template <>
-struct Unsigned<i16> { using type = u16; };
+struct Unsigned<i16> {
+    using type = u16;
+};
 template <>
-struct Unsigned<u32> { using type = u32; };
+struct Unsigned<u32> {
+    using type = u32;
+};
 template <>
-struct Unsigned<i32> { using type = u32; };
+struct Unsigned<i32> {
+    using type = u32;
+};
 template <>
-struct Unsigned<u64> { using type = u64; };
+struct Unsigned<u64> {
+    using type = u64;
+};
 template <>
-struct Unsigned<i64> { using type = u64; };
+struct Unsigned<i64> {
+    using type = u64;
+};
 template <class T>
 using W = typename Wide<T>::type;
 template <class T>
@@ -45,15 +69,21 @@ constexpr T kMax = T(~kMin<T>);
 
 struct Move {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return a; }
+    static ALWAYS_INLINE T f(T a) {
+        return a;
+    }
 };
 struct Add {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return T(a + b); }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return T(a + b);
+    }
 };
 struct Sub {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return T(a - b); }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return T(a - b);
+    }
 };
 struct AddSat {
     static ALWAYS_INLINE i32 f(i32 a, i32 b) {
@@ -69,13 +99,17 @@ struct SubSat {
 };
 struct MulLo {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return T(u64(a) * u64(b)); }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return T(u64(a) * u64(b));
+    }
     static ALWAYS_INLINE u32 f(u32 a, u32 b) { return a * b; }
     static ALWAYS_INLINE u16 f(u16 a, u16 b) { return u16(u32(a) * b); }
 };
 struct MulHi {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return T((W<T>(a) * W<T>(b)) >> (sizeof(T) * 8)); }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return T((W<T>(a) * W<T>(b)) >> (sizeof(T) * 8));
+    }
 };
 template <class T>
 struct MulWide {
@@ -87,11 +121,15 @@ struct MulWide<u16> {
 };
 struct MadLo {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T c) { return T(MulLo::f(a, b) + c); }
+    static ALWAYS_INLINE T f(T a, T b, T c) {
+        return T(MulLo::f(a, b) + c);
+    }
 };
 struct MadHi {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T c) { return T(U<T>(MulHi::f(a, b)) + U<T>(c)); }
+    static ALWAYS_INLINE T f(T a, T b, T c) {
+        return T(U<T>(MulHi::f(a, b)) + U<T>(c));
+    }
 };
 struct MadHiSat {
     static ALWAYS_INLINE i32 f(i32 a, i32 b, i32 c) { return AddSat::f(MulHi::f(a, b), c); }
@@ -100,23 +138,35 @@ template <class T>
 struct MadWide {
     static ALWAYS_INLINE W<T> f(T a, T b, W<T> c) { return W<T>(u64(MulWide<T>::f(a, b)) + u64(c)); }
 };
-ALWAYS_INLINE u32 low24(u32 a) { return a & 0xffffffU; }
-ALWAYS_INLINE i32 low24(i32 a) { return i32(u32(a) << 8) >> 8; }
+ALWAYS_INLINE u32 low24(u32 a) {
+    return a & 0xffffffU;
+}
+ALWAYS_INLINE i32 low24(i32 a) {
+    return i32(u32(a) << 8) >> 8;
+}
 struct Mul24Lo {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return T(u32(u64(i64(low24(a)) * i64(low24(b))))); }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return T(u32(u64(i64(low24(a)) * i64(low24(b)))));
+    }
 };
 struct Mul24Hi {  // bits 47..16 of the 48-bit product
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return T(u32(u64(i64(low24(a)) * i64(low24(b)) ) >> 16)); }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return T(u32(u64(i64(low24(a)) * i64(low24(b))) >> 16));
+    }
 };
 struct Mad24Lo {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T c) { return T(u32(Mul24Lo::f(a, b)) + u32(c)); }
+    static ALWAYS_INLINE T f(T a, T b, T c) {
+        return T(u32(Mul24Lo::f(a, b)) + u32(c));
+    }
 };
 struct Mad24Hi {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T c) { return T(u32(Mul24Hi::f(a, b)) + u32(c)); }
+    static ALWAYS_INLINE T f(T a, T b, T c) {
+        return T(u32(Mul24Hi::f(a, b)) + u32(c));
+    }
 };
 struct Mad24HiSat {
     static ALWAYS_INLINE i32 f(i32 a, i32 b, i32 c) { return AddSat::f(Mul24Hi::f(a, b), c); }
@@ -140,19 +190,27 @@ struct Rem {
 };
 struct Abs {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return a < 0 ? T(U<T>(0) - U<T>(a)) : a; }
+    static ALWAYS_INLINE T f(T a) {
+        return a < 0 ? T(U<T>(0) - U<T>(a)) : a;
+    }
 };
 struct Neg {
     template <class T>
-    static ALWAYS_INLINE T f(T a) { return T(U<T>(0) - U<T>(a)); }
+    static ALWAYS_INLINE T f(T a) {
+        return T(U<T>(0) - U<T>(a));
+    }
 };
 struct Min {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a < b ? a : b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a < b ? a : b;
+    }
 };
 struct Max {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a > b ? a : b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a > b ? a : b;
+    }
 };
 struct MinRelu {
     static ALWAYS_INLINE i32 f(i32 a, i32 b) { return max_of(min_of(a, b), 0); }
@@ -176,11 +234,15 @@ struct HalvesRelu {
     }
 };
 struct Relu2 {
-    static ALWAYS_INLINE u32 f(u32 a) { return ((a & 0x8000U) ? 0 : a & 0xffffU) | ((a & 0x80000000U) ? 0 : a & 0xffff0000U); }
+    static ALWAYS_INLINE u32 f(u32 a) {
+        return ((a & 0x8000U) ? 0 : a & 0xffffU) | ((a & 0x80000000U) ? 0 : a & 0xffff0000U);
+    }
 };
 template <class T>
 struct Sad {
-    static ALWAYS_INLINE U<T> f(T a, T b, U<T> c) { return U<T>(c + (a < b ? U<T>(b) - U<T>(a) : U<T>(a) - U<T>(b))); }
+    static ALWAYS_INLINE U<T> f(T a, T b, U<T> c) {
+        return U<T>(c + (a < b ? U<T>(b) - U<T>(a) : U<T>(a) - U<T>(b)));
+    }
 };
 
 // Carry chains. The carry of each lane lives in a predicate (i.guard is taken, so its offset is in imm).
@@ -218,11 +280,21 @@ void mad_carry(Warp& w, const Inst& i, u32 mask) {
     }
 }
 
-void mov_pred(Warp& w, const Inst& i, u32 mask) { write_predicate(w, i.d, predicate(w, i.a), mask); }
-void not_pred(Warp& w, const Inst& i, u32 mask) { write_predicate(w, i.d, ~predicate(w, i.a), mask); }
-void and_pred(Warp& w, const Inst& i, u32 mask) { write_predicate(w, i.d, predicate(w, i.a) & predicate(w, i.b), mask); }
-void or_pred(Warp& w, const Inst& i, u32 mask) { write_predicate(w, i.d, predicate(w, i.a) | predicate(w, i.b), mask); }
-void xor_pred(Warp& w, const Inst& i, u32 mask) { write_predicate(w, i.d, predicate(w, i.a) ^ predicate(w, i.b), mask); }
+void mov_pred(Warp& w, const Inst& i, u32 mask) {
+    write_predicate(w, i.d, predicate(w, i.a), mask);
+}
+void not_pred(Warp& w, const Inst& i, u32 mask) {
+    write_predicate(w, i.d, ~predicate(w, i.a), mask);
+}
+void and_pred(Warp& w, const Inst& i, u32 mask) {
+    write_predicate(w, i.d, predicate(w, i.a) & predicate(w, i.b), mask);
+}
+void or_pred(Warp& w, const Inst& i, u32 mask) {
+    write_predicate(w, i.d, predicate(w, i.a) | predicate(w, i.b), mask);
+}
+void xor_pred(Warp& w, const Inst& i, u32 mask) {
+    write_predicate(w, i.d, predicate(w, i.a) ^ predicate(w, i.b), mask);
+}
 
 /// {a0, a1, ..} -> d: the parts lie in list.
 template <class Part, class D, int N>
@@ -245,29 +317,55 @@ void unpack(Warp& w, const Inst& i, u32 mask) {
     }
 }
 
-#define INT_OP2(name, F, T, suffix) {name "." suffix, binary<F, T, T, T>}
-#define INT_OPS(T, S)                                                                                       \
-    INT_OP2("add", Add, T, S), INT_OP2("sub", Sub, T, S), INT_OP2("mul.lo", MulLo, T, S),                   \
-        INT_OP2("mul.hi", MulHi, T, S), INT_OP2("div", Div, T, S), INT_OP2("rem", Rem, T, S),               \
-        INT_OP2("min", Min, T, S), INT_OP2("max", Max, T, S), {"mad.lo." S, ternary<MadLo, T, T, T, T>},    \
-        {"mad.hi." S, ternary<MadHi, T, T, T, T>}, {"sad." S, ternary<Sad<T>, U<T>, T, T, U<T>>}
-#define SIGNED_OPS(T, S) {"abs." S, unary<Abs, T, T>}, {"neg." S, unary<Neg, T, T>}
-#define WIDE_OPS(T, S) \
-    {"mul.wide." S, binary<MulWide<T>, W<T>, T, T>}, {"mad.wide." S, ternary<MadWide<T>, W<T>, T, T, W<T>>}
-#define CARRY_OPS(T, S)                                                                                        \
-    {"add.cc." S, add_carry<T, false, false, true>}, {"addc." S, add_carry<T, false, true, false>},            \
-        {"addc.cc." S, add_carry<T, false, true, true>}, {"sub.cc." S, add_carry<T, true, false, true>},       \
-        {"subc." S, add_carry<T, true, true, false>}, {"subc.cc." S, add_carry<T, true, true, true>}
-#define MADC_OPS(T, S)                                                                                         \
-    {"mad.lo.cc." S, mad_carry<T, false, false, true>}, {"mad.hi.cc." S, mad_carry<T, true, false, true>},     \
-        {"madc.lo." S, mad_carry<T, false, true, false>}, {"madc.hi." S, mad_carry<T, true, true, false>},     \
-        {"madc.lo.cc." S, mad_carry<T, false, true, true>}, {"madc.hi.cc." S, mad_carry<T, true, true, true>}
+#define INT_OP2(name, F, T, suffix) \
+    { name "." suffix, binary<F, T, T, T> }
+#define INT_OPS(T, S)                                                                                    \
+    INT_OP2("add", Add, T, S), INT_OP2("sub", Sub, T, S), INT_OP2("mul.lo", MulLo, T, S),                \
+        INT_OP2("mul.hi", MulHi, T, S), INT_OP2("div", Div, T, S), INT_OP2("rem", Rem, T, S),            \
+        INT_OP2("min", Min, T, S), INT_OP2("max", Max, T, S), {"mad.lo." S, ternary<MadLo, T, T, T, T>}, \
+        {"mad.hi." S, ternary<MadHi, T, T, T, T>}, {                                                     \
+        "sad." S, ternary<Sad<T>, U<T>, T, T, U<T>>                                                      \
+    }
+#define SIGNED_OPS(T, S)            \
+    {"abs." S, unary<Abs, T, T>}, { \
+        "neg." S, unary<Neg, T, T>  \
+    }
+#define WIDE_OPS(T, S)                                       \
+    {"mul.wide." S, binary<MulWide<T>, W<T>, T, T>}, {       \
+        "mad.wide." S, ternary<MadWide<T>, W<T>, T, T, W<T>> \
+    }
+#define CARRY_OPS(T, S)                                                                                  \
+    {"add.cc." S, add_carry<T, false, false, true>}, {"addc." S, add_carry<T, false, true, false>},      \
+        {"addc.cc." S, add_carry<T, false, true, true>}, {"sub.cc." S, add_carry<T, true, false, true>}, \
+        {"subc." S, add_carry<T, true, true, false>}, {                                                  \
+        "subc.cc." S, add_carry<T, true, true, true>                                                     \
+    }
+#define MADC_OPS(T, S)                                                                                     \
+    {"mad.lo.cc." S, mad_carry<T, false, false, true>}, {"mad.hi.cc." S, mad_carry<T, true, false, true>}, \
+        {"madc.lo." S, mad_carry<T, false, true, false>}, {"madc.hi." S, mad_carry<T, true, true, false>}, \
+        {"madc.lo.cc." S, mad_carry<T, false, true, true>}, {                                              \
+        "madc.hi.cc." S, mad_carry<T, true, true, true>                                                    \
+    }
 
 const TableEntry kEntries_[] = {
-    INT_OPS(u16, "u16"), INT_OPS(i16, "s16"), INT_OPS(u32, "u32"), INT_OPS(i32, "s32"), INT_OPS(u64, "u64"),
-    INT_OPS(i64, "s64"), SIGNED_OPS(i16, "s16"), SIGNED_OPS(i32, "s32"), SIGNED_OPS(i64, "s64"),
-    WIDE_OPS(u16, "u16"), WIDE_OPS(i16, "s16"), WIDE_OPS(u32, "u32"), WIDE_OPS(i32, "s32"),
-    CARRY_OPS(u32, "u32"), CARRY_OPS(u64, "u64"), MADC_OPS(u32, "u32"), MADC_OPS(i32, "s32"), MADC_OPS(u64, "u64"),
+    INT_OPS(u16, "u16"),
+    INT_OPS(i16, "s16"),
+    INT_OPS(u32, "u32"),
+    INT_OPS(i32, "s32"),
+    INT_OPS(u64, "u64"),
+    INT_OPS(i64, "s64"),
+    SIGNED_OPS(i16, "s16"),
+    SIGNED_OPS(i32, "s32"),
+    SIGNED_OPS(i64, "s64"),
+    WIDE_OPS(u16, "u16"),
+    WIDE_OPS(i16, "s16"),
+    WIDE_OPS(u32, "u32"),
+    WIDE_OPS(i32, "s32"),
+    CARRY_OPS(u32, "u32"),
+    CARRY_OPS(u64, "u64"),
+    MADC_OPS(u32, "u32"),
+    MADC_OPS(i32, "s32"),
+    MADC_OPS(u64, "u64"),
     MADC_OPS(i64, "s64"),
     {"mul.wide.u64", binary<MulWide<u64>, u128, u64, u64>},
     {"mul.wide.s64", binary<MulWide<i64>, i128, i64, i64>},

@@ -1,5 +1,5 @@
-// The approximate functions. Computed in double precision and rounded once, so better than the device promises
-// and the same everywhere.
+// The approximate functions. Computed in double precision and rounded once, so better than the device
+// promises and the same everywhere.
 #include "tests/softgpu/ptx/isa.h"
 
 extern "C" {
@@ -73,16 +73,26 @@ struct Rsqrt64 {
     }
 };
 
-#define BOTH_MODES(name, F) \
-    {name ".f32", unary<F, float, float>}, {name ".ftz.f32", unary<Flushed<F>, float, float>}
-#define NARROW_KINDS(name, F)                                                                        \
-    {name ".f16", unary<HalfOf<F>, u16, u16>}, {name ".f16x2", unary<Both<HalfOf<F>>, u32, u32>},    \
-        {name ".bf16", unary<Bf16Of<F>, u16, u16>}, {name ".bf16x2", unary<Both<Bf16Of<F>>, u32, u32>}
+#define BOTH_MODES(name, F)                              \
+    {name ".f32", unary<F, float, float>}, {             \
+        name ".ftz.f32", unary<Flushed<F>, float, float> \
+    }
+#define NARROW_KINDS(name, F)                                                                     \
+    {name ".f16", unary<HalfOf<F>, u16, u16>}, {name ".f16x2", unary<Both<HalfOf<F>>, u32, u32>}, \
+        {name ".bf16", unary<Bf16Of<F>, u16, u16>}, {                                             \
+        name ".bf16x2", unary<Both<Bf16Of<F>>, u32, u32>                                          \
+    }
 
 const TableEntry kEntries_[] = {
-    BOTH_MODES("ex2", Ex2), BOTH_MODES("lg2", Lg2), BOTH_MODES("sin", Sin), BOTH_MODES("cos", Cos),
-    BOTH_MODES("tanh", Tanh), NARROW_KINDS("ex2", Ex2), NARROW_KINDS("tanh", Tanh),
-    {"rcp.ftz.f64", unary<Rcp64, double, double>}, {"rsqrt.ftz.f64", unary<Rsqrt64, double, double>},
+    BOTH_MODES("ex2", Ex2),
+    BOTH_MODES("lg2", Lg2),
+    BOTH_MODES("sin", Sin),
+    BOTH_MODES("cos", Cos),
+    BOTH_MODES("tanh", Tanh),
+    NARROW_KINDS("ex2", Ex2),
+    NARROW_KINDS("tanh", Tanh),
+    {"rcp.ftz.f64", unary<Rcp64, double, double>},
+    {"rsqrt.ftz.f64", unary<Rsqrt64, double, double>},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Loads and stores. imm: displacement. n: vector length (registers in list when n > 1, else in d for loads and b
-// for stores). Kernel addresses of global memory are host addresses that the memory owner has vouched for.
+// Loads and stores. imm: displacement. n: vector length (registers in list when n > 1, else in d for loads
+// and b for stores). Kernel addresses of global memory are host addresses that the memory owner has vouched
+// for.
 #include "tests/softgpu/ptx/isa.h"
 #include "tests/softgpu/ptx/isa_memory.h"
 
@@ -108,10 +109,13 @@ void generic_lanes(Warp& w, const Inst& i, u32 mask) {
             u32 at = k * u32(sizeof(M));
             if constexpr (Store) {
                 M v = M(r[l]);
-                if (host != nullptr) __builtin_memcpy(host + at, &v, sizeof v);
-                else put_interleaved(w.local, local + at, l, v);
+                if (host != nullptr)
+                    __builtin_memcpy(host + at, &v, sizeof v);
+                else
+                    put_interleaved(w.local, local + at, l, v);
             } else {
-                r[l] = host != nullptr ? widen<M, R>(host + at) : R(get_interleaved<M>(w.local, local + at, l));
+                r[l] =
+                    host != nullptr ? widen<M, R>(host + at) : R(get_interleaved<M>(w.local, local + at, l));
             }
         }
     }
@@ -144,8 +148,10 @@ void global(Warp& w, const Inst& i, u32 mask) {
     if (Generic && (windows >> kWindowShift) != 0) return generic_lanes<M, R, Store>(w, i, mask);
     if (row == 0) {
         check_global(w, base, size * kLanes, size, Store);
-        if constexpr (Store) store_row<M, R>(w, i, reinterpret_cast<u8*>(base));
-        else load_row<M, R>(w, i, reinterpret_cast<const u8*>(base));
+        if constexpr (Store)
+            store_row<M, R>(w, i, reinterpret_cast<u8*>(base));
+        else
+            load_row<M, R>(w, i, reinterpret_cast<const u8*>(base));
         return;
     }
     if constexpr (Store) {
@@ -227,14 +233,18 @@ void local(Warp& w, const Inst& i, u32 mask) {
             u32 at = off[first] + part;
 #pragma GCC ivdep
             for (u32 l = 0; l < kLanes; ++l) {
-                if constexpr (Store) put_interleaved(w.local, at, l, M(r[l]));
-                else r[l] = R(get_interleaved<M>(w.local, at, l));
+                if constexpr (Store)
+                    put_interleaved(w.local, at, l, M(r[l]));
+                else
+                    r[l] = R(get_interleaved<M>(w.local, at, l));
             }
             continue;
         }
         FOR_LANES(l, mask) {
-            if constexpr (Store) put_interleaved(w.local, off[l] + part, l, M(r[l]));
-            else r[l] = R(get_interleaved<M>(w.local, off[l] + part, l));
+            if constexpr (Store)
+                put_interleaved(w.local, off[l] + part, l, M(r[l]));
+            else
+                r[l] = R(get_interleaved<M>(w.local, off[l] + part, l));
         }
     }
 }
@@ -262,7 +272,8 @@ void load_param_at(Warp& w, const Inst& i, u32 mask) {
     FOR_LANES(l, mask) {
         u64 at = a[l] + u64(i.imm);
         if ((at >> kWindowShift) == (kParamWindow >> kWindowShift)) at -= kParamWindow;
-        if (at + sizeof(M) * i.n > w.param_bytes || at > w.param_bytes) raise_illegal(w, l, at, sizeof(M), false, "param");
+        if (at + sizeof(M) * i.n > w.param_bytes || at > w.param_bytes)
+            raise_illegal(w, l, at, sizeof(M), false, "param");
         for (u32 k = 0; k < i.n; ++k) {
             u32 to = i.n == 1 ? i.d : i.list[k];
             if (to != ~0U) slot<R>(w, to)[l] = widen<M, R>(w.params + at + k * sizeof(M));
@@ -270,22 +281,25 @@ void load_param_at(Warp& w, const Inst& i, u32 mask) {
     }
 }
 
-#define ALL(M, m, R, r)                                                                                              \
-    {"ld.global." m "." r, global<M, R, false, false>}, {"st.global." m "." r, global<M, R, false, true>},             \
-        {"ld.generic." m "." r, global<M, R, true, false>}, {"st.generic." m "." r, global<M, R, true, true>},         \
-        {"ld.shared32." m "." r, load_shared<M, R, u32>}, {"st.shared32." m "." r, store_shared<M, R, u32>},         \
-        {"ld.shared64." m "." r, load_shared<M, R, u64>}, {"st.shared64." m "." r, store_shared<M, R, u64>},         \
-        {"ld.local32." m "." r, local<M, R, u32, false>}, {"st.local32." m "." r, local<M, R, u32, true>},           \
-        {"ld.local64." m "." r, local<M, R, u64, false>}, {"st.local64." m "." r, local<M, R, u64, true>},           \
-        {"ld.words." m "." r, load_words<M, R>}, {"st.words." m "." r, store_words<M, R>},                           \
-        {"ld.param." m "." r, load_param<M, R>}, {"ld.param_at." m "." r, load_param_at<M, R>}
+#define ALL(M, m, R, r)                                                                                      \
+    {"ld.global." m "." r, global<M, R, false, false>}, {"st.global." m "." r, global<M, R, false, true>},   \
+        {"ld.generic." m "." r, global<M, R, true, false>},                                                  \
+        {"st.generic." m "." r, global<M, R, true, true>}, {"ld.shared32." m "." r, load_shared<M, R, u32>}, \
+        {"st.shared32." m "." r, store_shared<M, R, u32>}, {"ld.shared64." m "." r, load_shared<M, R, u64>}, \
+        {"st.shared64." m "." r, store_shared<M, R, u64>}, {"ld.local32." m "." r, local<M, R, u32, false>}, \
+        {"st.local32." m "." r, local<M, R, u32, true>}, {"ld.local64." m "." r, local<M, R, u64, false>},   \
+        {"st.local64." m "." r, local<M, R, u64, true>}, {"ld.words." m "." r, load_words<M, R>},            \
+        {"st.words." m "." r, store_words<M, R>}, {"ld.param." m "." r, load_param<M, R>}, {                 \
+        "ld.param_at." m "." r, load_param_at<M, R>                                                          \
+    }
 
 // Memory type, then register width: unsigned also serve .b and .f types.
 const TableEntry kEntries_[] = {
-    ALL(u8, "u8", u16, "b16"), ALL(i8, "s8", i16, "b16"), ALL(u8, "u8", u32, "b32"), ALL(i8, "s8", i32, "b32"),
-    ALL(u8, "u8", u64, "b64"), ALL(i8, "s8", i64, "b64"), ALL(u16, "u16", u16, "b16"), ALL(u16, "u16", u32, "b32"),
-    ALL(i16, "s16", i32, "b32"), ALL(u16, "u16", u64, "b64"), ALL(i16, "s16", i64, "b64"), ALL(u32, "u32", u32, "b32"),
-    ALL(u32, "u32", u64, "b64"), ALL(i32, "s32", i64, "b64"), ALL(u64, "u64", u64, "b64"),
+    ALL(u8, "u8", u16, "b16"),       ALL(i8, "s8", i16, "b16"),   ALL(u8, "u8", u32, "b32"),
+    ALL(i8, "s8", i32, "b32"),       ALL(u8, "u8", u64, "b64"),   ALL(i8, "s8", i64, "b64"),
+    ALL(u16, "u16", u16, "b16"),     ALL(u16, "u16", u32, "b32"), ALL(i16, "s16", i32, "b32"),
+    ALL(u16, "u16", u64, "b64"),     ALL(i16, "s16", i64, "b64"), ALL(u32, "u32", u32, "b32"),
+    ALL(u32, "u32", u64, "b64"),     ALL(i32, "s32", i64, "b64"), ALL(u64, "u64", u64, "b64"),
     ALL(u128, "b128", u128, "b128"),
 };
 

@@ -1,8 +1,9 @@
 // Matrix instructions: mma.sync, wmma, ldmatrix, stmatrix, movmatrix.
-// Fragment layouts of mma follow one rule (PTX ISA, "Matrix multiply-accumulate"): with e elements per register,
-// g = lane / 4 and t = lane % 4, element j of A's register r is at row g (+ 8 for odd r when M is 16), column
-// t*e + j + 4*e*(r / 2, or r when M is 8); of B's at row t*e + j + 4*e*r, column g; accumulators lie in pairs at row
-// g (+ 8 for the second pair), columns 2t and 2t+1. The layout of wmma fragments is nobody's business but ours.
+// Fragment layouts of mma follow one rule (PTX ISA, "Matrix multiply-accumulate"): with e elements per
+// register, g = lane / 4 and t = lane % 4, element j of A's register r is at row g (+ 8 for odd r when M is
+// 16), column t*e + j + 4*e*(r / 2, or r when M is 8); of B's at row t*e + j + 4*e*r, column g; accumulators
+// lie in pairs at row g (+ 8 for the second pair), columns 2t and 2t+1. The layout of wmma fragments is
+// nobody's business but ours.
 #include "tests/softgpu/ptx/isa.h"
 #include "tests/softgpu/ptx/isa_memory.h"
 
@@ -69,8 +70,10 @@ ALWAYS_INLINE void read_c(Warp& w, const u32* list, V (*c)[8]) {
         u32 g = l / 4, t = l % 4;
         for (u32 p = 0; p < M / 8; ++p) {
             for (u32 j = 0; j < 2; ++j) {
-                if constexpr (HalfAcc) c[g + 8 * p][2 * t + j] = half_to_float(u16(slot<u32>(w, list[p])[l] >> (16 * j)));
-                else c[g + 8 * p][2 * t + j] = slot<V>(w, list[2 * p + j])[l];
+                if constexpr (HalfAcc)
+                    c[g + 8 * p][2 * t + j] = half_to_float(u16(slot<u32>(w, list[p])[l] >> (16 * j)));
+                else
+                    c[g + 8 * p][2 * t + j] = slot<V>(w, list[2 * p + j])[l];
             }
         }
     }
@@ -81,7 +84,8 @@ ALWAYS_INLINE void write_d(Warp& w, const u32* list, const V (*c)[8], u32 mask) 
         u32 g = l / 4, t = l % 4;
         for (u32 p = 0; p < M / 8; ++p) {
             if constexpr (HalfAcc) {
-                u32 v = u32(float_to_half(c[g + 8 * p][2 * t])) | u32(float_to_half(c[g + 8 * p][2 * t + 1])) << 16;
+                u32 v = u32(float_to_half(c[g + 8 * p][2 * t])) | u32(float_to_half(c[g + 8 * p][2 * t + 1]))
+                                                                      << 16;
                 slot<u32>(w, list[p])[l] = v;
             } else {
                 for (u32 j = 0; j < 2; ++j) slot<V>(w, list[2 * p + j])[l] = c[g + 8 * p][2 * t + j];
@@ -90,14 +94,22 @@ ALWAYS_INLINE void write_d(Warp& w, const u32* list, const V (*c)[8], u32 mask) 
     }
 }
 template <class V>
-ALWAYS_INLINE V finish(V v, bool) { return v; }
+ALWAYS_INLINE V finish(V v, bool) {
+    return v;
+}
 template <>
-ALWAYS_INLINE float finish(float v, bool) { return canonical(v); }
+ALWAYS_INLINE float finish(float v, bool) {
+    return canonical(v);
+}
 template <>
-ALWAYS_INLINE double finish(double v, bool) { return canonical(v); }
+ALWAYS_INLINE double finish(double v, bool) {
+    return canonical(v);
+}
 
 template <class V>
-ALWAYS_INLINE V saturate_sum(i64 v) { return V(v > 2147483647 ? 2147483647 : v < -2147483648LL ? -2147483648LL : v); }
+ALWAYS_INLINE V saturate_sum(i64 v) {
+    return V(v > 2147483647 ? 2147483647 : v < -2147483648LL ? -2147483648LL : v);
+}
 
 /// list: d registers, a, b, c. imm: 1 for .satfinite.
 template <int M, int K, class TA, class TB, bool HalfAcc>
@@ -167,7 +179,8 @@ void mma_b1(Warp& w, const Inst& i, u32 mask) {
     read_c<M, i32, false>(w, b_list + rb, c);
     for (int m = 0; m < M; ++m) {
         for (int n = 0; n < 8; ++n) {
-            for (u32 k = 0; k < words; ++k) c[m][n] += __builtin_popcount(And ? a[m][k] & b[k][n] : a[m][k] ^ b[k][n]);
+            for (u32 k = 0; k < words; ++k)
+                c[m][n] += __builtin_popcount(And ? a[m][k] & b[k][n] : a[m][k] ^ b[k][n]);
         }
     }
     write_d<M, i32, false>(w, i.list, c, mask);
@@ -212,8 +225,9 @@ void movmatrix_trans(Warp& w, const Inst& i, u32 mask) {
 }
 
 // wmma. A fragment's elements are dealt out in row-major order: lane l has elements [l*n, (l+1)*n).
-/// list: registers; imm: displacement; a: address (64-bit generic/global or 32-bit shared via window); b: stride
-/// slot (32-bit, in elements); d: shape word: rows | columns << 8 | by_column << 16 | element bits << 24.
+/// list: registers; imm: displacement; a: address (64-bit generic/global or 32-bit shared via window); b:
+/// stride slot (32-bit, in elements); d: shape word: rows | columns << 8 | by_column << 16 | element bits
+/// << 24.
 template <bool Store>
 void wmma_memory(Warp& w, const Inst& i, u32 mask) {
     u32 first = u32(__builtin_ctz(mask));
@@ -224,12 +238,15 @@ void wmma_memory(Warp& w, const Inst& i, u32 mask) {
     u32 stride = slot<u32>(w, i.b)[first];
     u32 per_lane = rows * columns / kLanes, bytes = bits / 8;
     // The whole matrix in one piece of checked memory, or else every element by itself.
-    u64 span = u64((by_column ? columns : rows) - 1) * stride * bytes + u64(by_column ? rows : columns) * bytes;
+    u64 span =
+        u64((by_column ? columns : rows) - 1) * stride * bytes + u64(by_column ? rows : columns) * bytes;
     u8* whole = nullptr;
     if ((base & (bytes - 1)) == 0) {
         u64 at = base - kSharedWindow;
-        if ((base >> kWindowShift) == 0 && !w.tracking && check_range(w, base, span, Store)) whole = reinterpret_cast<u8*>(base);
-        else if (base >= kSharedWindow && at + span <= w.shared_bytes) whole = w.shared + at;
+        if ((base >> kWindowShift) == 0 && !w.tracking && check_range(w, base, span, Store))
+            whole = reinterpret_cast<u8*>(base);
+        else if (base >= kSharedWindow && at + span <= w.shared_bytes)
+            whole = w.shared + at;
     }
     FOR_LANES(l, mask) {
         for (u32 j = 0; j < per_lane; ++j) {
@@ -239,28 +256,37 @@ void wmma_memory(Warp& w, const Inst& i, u32 mask) {
             if (host == nullptr) raise_illegal(w, l, base + offset, bytes, Store, "local");
             if (bits == 64) {
                 u64* reg = slot<u64>(w, i.list[j]);
-                if constexpr (Store) __builtin_memcpy(host, &reg[l], 8);
-                else __builtin_memcpy(&reg[l], host, 8);
+                if constexpr (Store)
+                    __builtin_memcpy(host, &reg[l], 8);
+                else
+                    __builtin_memcpy(&reg[l], host, 8);
                 continue;
             }
             u32 each = 32 / bits, shift = (j % each) * bits;
             u32* reg = slot<u32>(w, i.list[j / each]);
             u32 v = Store ? reg[l] >> shift : 0;
             if (bits == 32) {
-                if constexpr (Store) __builtin_memcpy(host, &v, 4);
-                else __builtin_memcpy(&v, host, 4);
+                if constexpr (Store)
+                    __builtin_memcpy(host, &v, 4);
+                else
+                    __builtin_memcpy(&v, host, 4);
             } else if (bits == 16) {
-                if constexpr (Store) __builtin_memcpy(host, &v, 2);
-                else __builtin_memcpy(&v, host, 2);
+                if constexpr (Store)
+                    __builtin_memcpy(host, &v, 2);
+                else
+                    __builtin_memcpy(&v, host, 2);
             } else {
-                if constexpr (Store) *host = u8(v);
-                else v = *host;
+                if constexpr (Store)
+                    *host = u8(v);
+                else
+                    v = *host;
             }
             if constexpr (!Store) reg[l] = shift == 0 ? v : reg[l] | v << shift;
         }
         // f16 fragments have twice the registers they need.
         if (!Store && bits == 16) {
-            for (u32 r = per_lane / 2; r < i.n; ++r) slot<u32>(w, i.list[r])[l] = slot<u32>(w, i.list[r - per_lane / 2])[l];
+            for (u32 r = per_lane / 2; r < i.n; ++r)
+                slot<u32>(w, i.list[r])[l] = slot<u32>(w, i.list[r - per_lane / 2])[l];
         }
     }
     w.global_bytes += (base >> kWindowShift) == 0 ? rows * columns * bits / 8 : 0;
@@ -283,8 +309,10 @@ void wmma(Warp& w, const Inst& i, u32 mask) {
         for (u32 j = 0; j < na; ++j) a[l * na + j] = T::get(slot<Reg>(w, a_list[j / e])[l], j % e);
         for (u32 j = 0; j < nb; ++j) b[l * nb + j] = TB::get(slot<Reg>(w, b_list[j / e])[l], j % e);
         for (u32 j = 0; j < nc; ++j) {
-            if constexpr (HalfC) c[l * nc + j] = half_to_float(u16(slot<u32>(w, c_list[j / 2])[l] >> (16 * (j % 2))));
-            else c[l * nc + j] = slot<V>(w, c_list[j])[l];
+            if constexpr (HalfC)
+                c[l * nc + j] = half_to_float(u16(slot<u32>(w, c_list[j / 2])[l] >> (16 * (j % 2))));
+            else
+                c[l * nc + j] = slot<V>(w, c_list[j])[l];
         }
     }
     for (int m = 0; m < M; ++m) {
@@ -298,7 +326,8 @@ void wmma(Warp& w, const Inst& i, u32 mask) {
         for (u32 j = 0; j < nc; ++j) {
             if constexpr (HalfD) {
                 if (j % 2 == 1) continue;
-                slot<u32>(w, i.list[j / 2])[l] = u32(float_to_half(c[l * nc + j])) | u32(float_to_half(c[l * nc + j + 1])) << 16;
+                slot<u32>(w, i.list[j / 2])[l] =
+                    u32(float_to_half(c[l * nc + j])) | u32(float_to_half(c[l * nc + j + 1])) << 16;
             } else {
                 slot<V>(w, i.list[j])[l] = c[l * nc + j];
             }
@@ -310,22 +339,29 @@ using S8 = Integer<8, true>;
 using U8 = Integer<8, false>;
 using S4 = Integer<4, true>;
 using U4 = Integer<4, false>;
-#define INT_MMA(shape, M, K, a, A)                                                                    \
-    {"mma." shape "." a "." a, mma<M, K, A, A, false>}
-#define INT8_MMA(shape, M, K)                                                                         \
-    {"mma." shape ".s32.s8.s8.s32", mma<M, K, S8, S8, false>}, {"mma." shape ".s32.u8.u8.s32", mma<M, K, U8, U8, false>}, \
-        {"mma." shape ".s32.s8.u8.s32", mma<M, K, S8, U8, false>}, {"mma." shape ".s32.u8.s8.s32", mma<M, K, U8, S8, false>}
-#define INT4_MMA(shape, M, K)                                                                         \
-    {"mma." shape ".s32.s4.s4.s32", mma<M, K, S4, S4, false>}, {"mma." shape ".s32.u4.u4.s32", mma<M, K, U4, U4, false>}, \
-        {"mma." shape ".s32.s4.u4.s32", mma<M, K, S4, U4, false>}, {"mma." shape ".s32.u4.s4.s32", mma<M, K, U4, S4, false>}
-#define WMMA(shape, M, N, K)                                                                          \
-    {"wmma." shape ".f32.f16.f16.f32", wmma<M, N, K, F16, F16, false, false>},                        \
-        {"wmma." shape ".f16.f16.f16.f16", wmma<M, N, K, F16, F16, true, true>},                      \
-        {"wmma." shape ".f16.f16.f16.f32", wmma<M, N, K, F16, F16, false, true>},                     \
-        {"wmma." shape ".f32.f16.f16.f16", wmma<M, N, K, F16, F16, true, false>},                     \
-        {"wmma." shape ".f32.bf16.bf16.f32", wmma<M, N, K, BF16, BF16, false, false>},                \
-        {"wmma." shape ".s32.s8.s8.s32", wmma<M, N, K, S8, S8, false, false>},                        \
-        {"wmma." shape ".s32.u8.u8.s32", wmma<M, N, K, U8, U8, false, false>}
+#define INT_MMA(shape, M, K, a, A) \
+    { "mma." shape "." a "." a, mma<M, K, A, A, false> }
+#define INT8_MMA(shape, M, K)                                        \
+    {"mma." shape ".s32.s8.s8.s32", mma<M, K, S8, S8, false>},       \
+        {"mma." shape ".s32.u8.u8.s32", mma<M, K, U8, U8, false>},   \
+        {"mma." shape ".s32.s8.u8.s32", mma<M, K, S8, U8, false>}, { \
+        "mma." shape ".s32.u8.s8.s32", mma<M, K, U8, S8, false>      \
+    }
+#define INT4_MMA(shape, M, K)                                        \
+    {"mma." shape ".s32.s4.s4.s32", mma<M, K, S4, S4, false>},       \
+        {"mma." shape ".s32.u4.u4.s32", mma<M, K, U4, U4, false>},   \
+        {"mma." shape ".s32.s4.u4.s32", mma<M, K, S4, U4, false>}, { \
+        "mma." shape ".s32.u4.s4.s32", mma<M, K, U4, S4, false>      \
+    }
+#define WMMA(shape, M, N, K)                                                           \
+    {"wmma." shape ".f32.f16.f16.f32", wmma<M, N, K, F16, F16, false, false>},         \
+        {"wmma." shape ".f16.f16.f16.f16", wmma<M, N, K, F16, F16, true, true>},       \
+        {"wmma." shape ".f16.f16.f16.f32", wmma<M, N, K, F16, F16, false, true>},      \
+        {"wmma." shape ".f32.f16.f16.f16", wmma<M, N, K, F16, F16, true, false>},      \
+        {"wmma." shape ".f32.bf16.bf16.f32", wmma<M, N, K, BF16, BF16, false, false>}, \
+        {"wmma." shape ".s32.s8.s8.s32", wmma<M, N, K, S8, S8, false, false>}, {       \
+        "wmma." shape ".s32.u8.u8.s32", wmma<M, N, K, U8, U8, false, false>            \
+    }
 
 const TableEntry kEntries_[] = {
     {"mma.m16n8k8.f32.f16.f16.f32", mma<16, 8, F16, F16, false>},
@@ -340,18 +376,32 @@ const TableEntry kEntries_[] = {
     {"mma.m16n8k4.f64.f64.f64.f64", mma<16, 4, F64, F64, false>},
     {"mma.m16n8k8.f64.f64.f64.f64", mma<16, 8, F64, F64, false>},
     {"mma.m16n8k16.f64.f64.f64.f64", mma<16, 16, F64, F64, false>},
-    INT8_MMA("m8n8k16", 8, 16), INT8_MMA("m16n8k16", 16, 16), INT8_MMA("m16n8k32", 16, 32),
-    INT4_MMA("m8n8k32", 8, 32), INT4_MMA("m16n8k32", 16, 32), INT4_MMA("m16n8k64", 16, 64),
-    {"mma.m8n8k128.xor", mma_b1<8, 128, false>}, {"mma.m16n8k128.xor", mma_b1<16, 128, false>},
-    {"mma.m16n8k256.xor", mma_b1<16, 256, false>}, {"mma.m8n8k128.and", mma_b1<8, 128, true>},
-    {"mma.m16n8k128.and", mma_b1<16, 128, true>}, {"mma.m16n8k256.and", mma_b1<16, 256, true>},
-    {"ldmatrix32", matrix_rows<false, false, u32>}, {"ldmatrix32.trans", matrix_rows<false, true, u32>},
-    {"ldmatrix64", matrix_rows<false, false, u64>}, {"ldmatrix64.trans", matrix_rows<false, true, u64>},
-    {"stmatrix32", matrix_rows<true, false, u32>}, {"stmatrix32.trans", matrix_rows<true, true, u32>},
-    {"stmatrix64", matrix_rows<true, false, u64>}, {"stmatrix64.trans", matrix_rows<true, true, u64>},
+    INT8_MMA("m8n8k16", 8, 16),
+    INT8_MMA("m16n8k16", 16, 16),
+    INT8_MMA("m16n8k32", 16, 32),
+    INT4_MMA("m8n8k32", 8, 32),
+    INT4_MMA("m16n8k32", 16, 32),
+    INT4_MMA("m16n8k64", 16, 64),
+    {"mma.m8n8k128.xor", mma_b1<8, 128, false>},
+    {"mma.m16n8k128.xor", mma_b1<16, 128, false>},
+    {"mma.m16n8k256.xor", mma_b1<16, 256, false>},
+    {"mma.m8n8k128.and", mma_b1<8, 128, true>},
+    {"mma.m16n8k128.and", mma_b1<16, 128, true>},
+    {"mma.m16n8k256.and", mma_b1<16, 256, true>},
+    {"ldmatrix32", matrix_rows<false, false, u32>},
+    {"ldmatrix32.trans", matrix_rows<false, true, u32>},
+    {"ldmatrix64", matrix_rows<false, false, u64>},
+    {"ldmatrix64.trans", matrix_rows<false, true, u64>},
+    {"stmatrix32", matrix_rows<true, false, u32>},
+    {"stmatrix32.trans", matrix_rows<true, true, u32>},
+    {"stmatrix64", matrix_rows<true, false, u64>},
+    {"stmatrix64.trans", matrix_rows<true, true, u64>},
     {"movmatrix.trans", movmatrix_trans},
-    {"wmma.load", wmma_memory<false>}, {"wmma.store", wmma_memory<true>},
-    WMMA("m16n16k16", 16, 16, 16), WMMA("m32n8k16", 32, 8, 16), WMMA("m8n32k16", 8, 32, 16),
+    {"wmma.load", wmma_memory<false>},
+    {"wmma.store", wmma_memory<true>},
+    WMMA("m16n16k16", 16, 16, 16),
+    WMMA("m32n8k16", 32, 8, 16),
+    WMMA("m8n32k16", 8, 32, 16),
     {"wmma.m16n16k8.f32.tf32.tf32.f32", wmma<16, 16, 8, TF32, TF32, false, false>},
     {"wmma.m8n8k4.f64.f64.f64.f64", wmma<8, 8, 4, F64, F64, false, false>},
 };

@@ -12,23 +12,33 @@ enum { kDown = 0x2000, kUp = 0x4000, kZero = 0x6000 };
 
 struct Add {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T) { return a + b; }
+    static ALWAYS_INLINE T f(T a, T b, T) {
+        return a + b;
+    }
 };
 struct Sub {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T) { return a - b; }
+    static ALWAYS_INLINE T f(T a, T b, T) {
+        return a - b;
+    }
 };
 struct Mul {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T) { return a * b; }
+    static ALWAYS_INLINE T f(T a, T b, T) {
+        return a * b;
+    }
 };
 struct Div {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b, T) { return a / b; }
+    static ALWAYS_INLINE T f(T a, T b, T) {
+        return a / b;
+    }
 };
 struct Rcp {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T, T) { return T(1) / a; }
+    static ALWAYS_INLINE T f(T a, T, T) {
+        return T(1) / a;
+    }
 };
 struct Sqrt {
     static ALWAYS_INLINE float f(float a, float, float) { return __builtin_sqrtf(a); }
@@ -63,8 +73,10 @@ void rounded(Warp& w, const Inst& i, u32 mask) {
     Result<T> r(w, i.d, mask);
     for (int l = 0; l < kLanes; ++l) {
         T v = out[l];
-        if constexpr (Sat) v = saturate(v);
-        else v = canonical(v);
+        if constexpr (Sat)
+            v = saturate(v);
+        else
+            v = canonical(v);
         r.out[l] = flush_if<Ftz>(v);
     }
 }
@@ -108,36 +120,54 @@ void from_int(Warp& w, const Inst& i, u32 mask) {
     unsigned saved = _mm_getcsr();
     _mm_setcsr((saved & ~0x6000U) | Mode);
     asm volatile("" ::: "memory");
-    if constexpr (sizeof(I) == 8 && I(-1) > I(0)) from_u64_loop<T>(r.out, slot<u64>(w, i.a));
-    else from_int_loop<I, T>(r.out, slot<I>(w, i.a));
+    if constexpr (sizeof(I) == 8 && I(-1) > I(0))
+        from_u64_loop<T>(r.out, slot<u64>(w, i.a));
+    else
+        from_int_loop<I, T>(r.out, slot<I>(w, i.a));
     asm volatile("" ::: "memory");
     _mm_setcsr(saved);
 }
 
-#define MODES(name, F)                                                                                       \
-    {name ".rz.f32", rounded<F, float, kZero, false, false>}, {name ".rm.f32", rounded<F, float, kDown, false, false>},          \
-        {name ".rp.f32", rounded<F, float, kUp, false, false>}, {name ".rz.ftz.f32", rounded<F, float, kZero, true, false>},     \
-        {name ".rm.ftz.f32", rounded<F, float, kDown, true, false>}, {name ".rp.ftz.f32", rounded<F, float, kUp, true, false>},  \
-        {name ".rz.f64", rounded<F, double, kZero, false, false>}, {name ".rm.f64", rounded<F, double, kDown, false, false>},    \
-        {name ".rp.f64", rounded<F, double, kUp, false, false>}
-#define SAT_MODES(name, F)                                                                                   \
-    {name ".rz.sat.f32", rounded<F, float, kZero, false, true>}, {name ".rm.sat.f32", rounded<F, float, kDown, false, true>},    \
-        {name ".rp.sat.f32", rounded<F, float, kUp, false, true>}, {name ".rz.ftz.sat.f32", rounded<F, float, kZero, true, true>}, \
-        {name ".rm.ftz.sat.f32", rounded<F, float, kDown, true, true>}, {name ".rp.ftz.sat.f32", rounded<F, float, kUp, true, true>}
-#define FROM(I, S)                                                                                           \
-    {"cvt.rz.f32." S, from_int<I, float, kZero>}, {"cvt.rm.f32." S, from_int<I, float, kDown>},              \
-        {"cvt.rp.f32." S, from_int<I, float, kUp>}, {"cvt.rz.f64." S, from_int<I, double, kZero>},           \
-        {"cvt.rm.f64." S, from_int<I, double, kDown>}, {"cvt.rp.f64." S, from_int<I, double, kUp>},          \
-        {"cvt.rn.f32." S, from_int<I, float, 0>}, {"cvt.rn.f64." S, from_int<I, double, 0>}
-#define NARROW(mode, Mode)                                                                                   \
-    {"cvt." mode ".f32.f64", narrow<Mode, false, false>}, {"cvt." mode ".ftz.f32.f64", narrow<Mode, true, false>}, \
-        {"cvt." mode ".sat.f32.f64", narrow<Mode, false, true>}, {"cvt." mode ".ftz.sat.f32.f64", narrow<Mode, true, true>}
+#define MODES(name, F)                                               \
+    {name ".rz.f32", rounded<F, float, kZero, false, false>},        \
+        {name ".rm.f32", rounded<F, float, kDown, false, false>},    \
+        {name ".rp.f32", rounded<F, float, kUp, false, false>},      \
+        {name ".rz.ftz.f32", rounded<F, float, kZero, true, false>}, \
+        {name ".rm.ftz.f32", rounded<F, float, kDown, true, false>}, \
+        {name ".rp.ftz.f32", rounded<F, float, kUp, true, false>},   \
+        {name ".rz.f64", rounded<F, double, kZero, false, false>},   \
+        {name ".rm.f64", rounded<F, double, kDown, false, false>}, { \
+        name ".rp.f64", rounded<F, double, kUp, false, false>        \
+    }
+#define SAT_MODES(name, F)                                                \
+    {name ".rz.sat.f32", rounded<F, float, kZero, false, true>},          \
+        {name ".rm.sat.f32", rounded<F, float, kDown, false, true>},      \
+        {name ".rp.sat.f32", rounded<F, float, kUp, false, true>},        \
+        {name ".rz.ftz.sat.f32", rounded<F, float, kZero, true, true>},   \
+        {name ".rm.ftz.sat.f32", rounded<F, float, kDown, true, true>}, { \
+        name ".rp.ftz.sat.f32", rounded<F, float, kUp, true, true>        \
+    }
+#define FROM(I, S)                                                                                  \
+    {"cvt.rz.f32." S, from_int<I, float, kZero>}, {"cvt.rm.f32." S, from_int<I, float, kDown>},     \
+        {"cvt.rp.f32." S, from_int<I, float, kUp>}, {"cvt.rz.f64." S, from_int<I, double, kZero>},  \
+        {"cvt.rm.f64." S, from_int<I, double, kDown>}, {"cvt.rp.f64." S, from_int<I, double, kUp>}, \
+        {"cvt.rn.f32." S, from_int<I, float, 0>}, {                                                 \
+        "cvt.rn.f64." S, from_int<I, double, 0>                                                     \
+    }
+#define NARROW(mode, Mode)                                         \
+    {"cvt." mode ".f32.f64", narrow<Mode, false, false>},          \
+        {"cvt." mode ".ftz.f32.f64", narrow<Mode, true, false>},   \
+        {"cvt." mode ".sat.f32.f64", narrow<Mode, false, true>}, { \
+        "cvt." mode ".ftz.sat.f32.f64", narrow<Mode, true, true>   \
+    }
 
 const TableEntry kEntries_[] = {
-    MODES("add", Add), MODES("sub", Sub), MODES("mul", Mul), MODES("div", Div), MODES("rcp", Rcp),
-    MODES("sqrt", Sqrt), MODES("fma", Fma), SAT_MODES("add", Add), SAT_MODES("sub", Sub), SAT_MODES("mul", Mul),
-    SAT_MODES("fma", Fma), FROM(u16, "u16"), FROM(i16, "s16"), FROM(u32, "u32"), FROM(i32, "s32"),
-    FROM(u64, "u64"), FROM(i64, "s64"), NARROW("rn", 0), NARROW("rz", kZero), NARROW("rm", kDown), NARROW("rp", kUp),
+    MODES("add", Add),     MODES("sub", Sub),     MODES("mul", Mul),     MODES("div", Div),
+    MODES("rcp", Rcp),     MODES("sqrt", Sqrt),   MODES("fma", Fma),     SAT_MODES("add", Add),
+    SAT_MODES("sub", Sub), SAT_MODES("mul", Mul), SAT_MODES("fma", Fma), FROM(u16, "u16"),
+    FROM(i16, "s16"),      FROM(u32, "u32"),      FROM(i32, "s32"),      FROM(u64, "u64"),
+    FROM(i64, "s64"),      NARROW("rn", 0),       NARROW("rz", kZero),   NARROW("rm", kDown),
+    NARROW("rp", kUp),
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ struct Video {
             if (O == kMin) v = x < y ? x : y;
             if (O == kMax) v = x > y ? x : y;
             if (Sat) {
-                constexpr i32 lo = SignedD ? -(1 << (bits - 1)) : 0, hi = SignedD ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
+                constexpr i32 lo = SignedD ? -(1 << (bits - 1)) : 0,
+                              hi = SignedD ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
                 v = v < lo ? lo : v > hi ? hi : v;
             }
             sum += v;
@@ -36,17 +37,19 @@ struct Video {
     }
 };
 
-#define ONE(name, P, O, d, D, ab, AB)                                                                      \
-    {name "." d "." ab, ternary<Video<P, O, D, AB, false, false>, u32, u32, u32, u32>},                    \
-        {name "." d "." ab ".sat", ternary<Video<P, O, D, AB, true, false>, u32, u32, u32, u32>},          \
-        {name "." d "." ab ".add", ternary<Video<P, O, D, AB, false, true>, u32, u32, u32, u32>}
-#define OP(name, P, O)                                                                                     \
-    ONE(name, P, O, "u32", false, "u32", false), ONE(name, P, O, "s32", true, "s32", true),                \
+#define ONE(name, P, O, d, D, ab, AB)                                                               \
+    {name "." d "." ab, ternary<Video<P, O, D, AB, false, false>, u32, u32, u32, u32>},             \
+        {name "." d "." ab ".sat", ternary<Video<P, O, D, AB, true, false>, u32, u32, u32, u32>}, { \
+        name "." d "." ab ".add", ternary<Video<P, O, D, AB, false, true>, u32, u32, u32, u32>      \
+    }
+#define OP(name, P, O)                                                                      \
+    ONE(name, P, O, "u32", false, "u32", false), ONE(name, P, O, "s32", true, "s32", true), \
         ONE(name, P, O, "u32", false, "s32", true), ONE(name, P, O, "s32", true, "u32", false)
 #define BOTH(name, O) OP(name "2", 2, O), OP(name "4", 4, O)
 
 const TableEntry kEntries_[] = {
-    BOTH("vadd", kAdd), BOTH("vsub", kSub), BOTH("vavrg", kAvrg), BOTH("vabsdiff", kAbsdiff), BOTH("vmin", kMin), BOTH("vmax", kMax),
+    BOTH("vadd", kAdd),         BOTH("vsub", kSub), BOTH("vavrg", kAvrg),
+    BOTH("vabsdiff", kAbsdiff), BOTH("vmin", kMin), BOTH("vmax", kMax),
 };
 
 }  // namespace

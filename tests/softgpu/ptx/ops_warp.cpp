@@ -1,5 +1,5 @@
-// Exchange between the lanes of a warp: shfl, vote, match, redux, elect, activemask. The interpreter has seen to it
-// that all lanes of the member mask that still run are in `mask`.
+// Exchange between the lanes of a warp: shfl, vote, match, redux, elect, activemask. The interpreter has seen
+// to it that all lanes of the member mask that still run are in `mask`.
 #include "tests/softgpu/ptx/isa.h"
 
 namespace softgpu::ptx::SOFTGPU_ISA {
@@ -19,20 +19,27 @@ void shfl(Warp& w, const Inst& i, u32 mask) {
         u32 most = (l & segment) | (clamp & ~segment), least = l & segment;
         i32 j;
         bool in;
-        if constexpr (M == kUp) j = i32(l) - i32(value), in = j >= i32(most);
-        else if constexpr (M == kDown) j = i32(l + value), in = j <= i32(most);
-        else if constexpr (M == kBfly) j = i32(l ^ value), in = j <= i32(most);
-        else j = i32(least | (value & ~segment)), in = j <= i32(most);
+        if constexpr (M == kUp)
+            j = i32(l) - i32(value), in = j >= i32(most);
+        else if constexpr (M == kDown)
+            j = i32(l + value), in = j <= i32(most);
+        else if constexpr (M == kBfly)
+            j = i32(l ^ value), in = j <= i32(most);
+        else
+            j = i32(least | (value & ~segment)), in = j <= i32(most);
         from[l] = in ? u32(j) & 31 : l;
         ok[l] = in;
-        source[l] = (mask >> l) & 1 ? a[l] : 0;  // undefined in the manual; idioms with partial masks count on 0
+        source[l] =
+            (mask >> l) & 1 ? a[l] : 0;  // undefined in the manual; idioms with partial masks count on 0
     }
     Result<u32> r(w, i.d, mask);
     for (int l = 0; l < kLanes; ++l) r.out[l] = source[from[l]];
     if (i.list[0] != ~0U) write_predicate(w, i.list[0], lane_mask([&](int l) { return ok[l] != 0; }), mask);
 }
 
-ALWAYS_INLINE u32 members(Warp& w, const Inst& i, u32 mask) { return slot<u32>(w, i.c)[__builtin_ctz(mask)] & mask; }
+ALWAYS_INLINE u32 members(Warp& w, const Inst& i, u32 mask) {
+    return slot<u32>(w, i.c)[__builtin_ctz(mask)] & mask;
+}
 
 enum Vote { kAll, kAny, kUni };
 template <int V>
@@ -68,27 +75,39 @@ void match(Warp& w, const Inst& i, u32 mask) {
 }
 struct RAdd {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return T(u32(a) + u32(b)); }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return T(u32(a) + u32(b));
+    }
 };
 struct RMin {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a < b ? a : b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a < b ? a : b;
+    }
 };
 struct RMax {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a > b ? a : b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a > b ? a : b;
+    }
 };
 struct RAnd {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a & b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a & b;
+    }
 };
 struct ROr {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a | b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a | b;
+    }
 };
 struct RXor {
     template <class T>
-    static ALWAYS_INLINE T f(T a, T b) { return a ^ b; }
+    static ALWAYS_INLINE T f(T a, T b) {
+        return a ^ b;
+    }
 };
 template <class F, class T>
 void redux(Warp& w, const Inst& i, u32 mask) {
@@ -108,14 +127,30 @@ void elect(Warp& w, const Inst& i, u32 mask) {
 void nothing(Warp&, const Inst&, u32) {}
 
 const TableEntry kEntries_[] = {
-    {"shfl.up", shfl<kUp>}, {"shfl.down", shfl<kDown>}, {"shfl.bfly", shfl<kBfly>}, {"shfl.idx", shfl<kIdx>},
-    {"vote.all", vote<kAll>}, {"vote.any", vote<kAny>}, {"vote.uni", vote<kUni>}, {"vote.ballot", ballot},
-    {"activemask", activemask}, {"match.any.b32", match<u32, false>}, {"match.any.b64", match<u64, false>},
-    {"match.all.b32", match<u32, true>}, {"match.all.b64", match<u64, true>},
-    {"redux.add.u32", redux<RAdd, u32>}, {"redux.add.s32", redux<RAdd, i32>}, {"redux.min.u32", redux<RMin, u32>},
-    {"redux.min.s32", redux<RMin, i32>}, {"redux.max.u32", redux<RMax, u32>}, {"redux.max.s32", redux<RMax, i32>},
-    {"redux.and.b32", redux<RAnd, u32>}, {"redux.or.b32", redux<ROr, u32>}, {"redux.xor.b32", redux<RXor, u32>},
-    {"elect", elect}, {"nop", nothing},
+    {"shfl.up", shfl<kUp>},
+    {"shfl.down", shfl<kDown>},
+    {"shfl.bfly", shfl<kBfly>},
+    {"shfl.idx", shfl<kIdx>},
+    {"vote.all", vote<kAll>},
+    {"vote.any", vote<kAny>},
+    {"vote.uni", vote<kUni>},
+    {"vote.ballot", ballot},
+    {"activemask", activemask},
+    {"match.any.b32", match<u32, false>},
+    {"match.any.b64", match<u64, false>},
+    {"match.all.b32", match<u32, true>},
+    {"match.all.b64", match<u64, true>},
+    {"redux.add.u32", redux<RAdd, u32>},
+    {"redux.add.s32", redux<RAdd, i32>},
+    {"redux.min.u32", redux<RMin, u32>},
+    {"redux.min.s32", redux<RMin, i32>},
+    {"redux.max.u32", redux<RMax, u32>},
+    {"redux.max.s32", redux<RMax, i32>},
+    {"redux.and.b32", redux<RAnd, u32>},
+    {"redux.or.b32", redux<ROr, u32>},
+    {"redux.xor.b32", redux<RXor, u32>},
+    {"elect", elect},
+    {"nop", nothing},
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 
 namespace softgpu::ptx {
 
-void fail(int line, const std::string& text) { throw PtxError("line " + std::to_string(line) + ": " + text); }
+void fail(int line, const std::string& text) {
+    throw PtxError("line " + std::to_string(line) + ": " + text);
+}
 void fail_unsupported(int line, const std::string& text) {
     throw PtxError("line " + std::to_string(line) + ": unsupported: " + text, true);
 }
@@ -19,12 +21,12 @@ bool parse_type(std::string_view text, Type& type) {
         Type type;
     };
     static const Named names[] = {
-        {"b8", {'b', 8}},        {"b16", {'b', 16}},         {"b32", {'b', 32}},       {"b64", {'b', 64}},
-        {"b128", {'b', 128}},    {"u8", {'u', 8}},           {"u16", {'u', 16}},       {"u32", {'u', 32}},
-        {"u64", {'u', 64}},      {"s8", {'s', 8}},           {"s16", {'s', 16}},       {"s32", {'s', 32}},
-        {"s64", {'s', 64}},      {"f16", {'f', 16}},         {"f32", {'f', 32}},       {"f64", {'f', 64}},
-        {"f16x2", {'f', 32, 2}}, {"bf16", {'h', 16}},        {"bf16x2", {'h', 32, 2}}, {"pred", {'p', 1}},
-        {"u16x2", {'u', 32, 2}}, {"s16x2", {'s', 32, 2}},    {"tf32", {'t', 32}},      {"e4m3x2", {'e', 16, 2}},
+        {"b8", {'b', 8}},         {"b16", {'b', 16}},      {"b32", {'b', 32}},       {"b64", {'b', 64}},
+        {"b128", {'b', 128}},     {"u8", {'u', 8}},        {"u16", {'u', 16}},       {"u32", {'u', 32}},
+        {"u64", {'u', 64}},       {"s8", {'s', 8}},        {"s16", {'s', 16}},       {"s32", {'s', 32}},
+        {"s64", {'s', 64}},       {"f16", {'f', 16}},      {"f32", {'f', 32}},       {"f64", {'f', 64}},
+        {"f16x2", {'f', 32, 2}},  {"bf16", {'h', 16}},     {"bf16x2", {'h', 32, 2}}, {"pred", {'p', 1}},
+        {"u16x2", {'u', 32, 2}},  {"s16x2", {'s', 32, 2}}, {"tf32", {'t', 32}},      {"e4m3x2", {'e', 16, 2}},
         {"e5m2x2", {'E', 16, 2}}, {"f32x2", {'f', 64, 2}},
     };
     for (const Named& n : names) {
@@ -138,11 +140,16 @@ void Parser::declaration() {
     Linkage linkage;
     for (;;) {
         std::string_view w = peek().text;
-        if (w == ".visible") linkage.visible = true;
-        else if (w == ".extern") linkage.external = true;
-        else if (w == ".weak") linkage.weak = true;
-        else if (w == ".common") linkage.common = true;
-        else break;
+        if (w == ".visible")
+            linkage.visible = true;
+        else if (w == ".extern")
+            linkage.external = true;
+        else if (w == ".weak")
+            linkage.weak = true;
+        else if (w == ".common")
+            linkage.common = true;
+        else
+            break;
         take();
     }
     std::string_view w = peek().text;
@@ -186,11 +193,16 @@ VariableAst Parser::variable(const VariableAst& base) {
     v.size = 0, v.unsized = false, v.init.clear(), v.relocations.clear();
     while (peek().kind == Token::word && peek().text[0] == '.') {
         std::string_view w = take().text;
-        if (w == ".align") pointee ? integer() : align = integer();
-        else if (w == ".v2") vector = 2;
-        else if (w == ".v4") vector = 4;
-        else if (w == ".v8") vector = 8;
-        else if (w == ".ptr") pointee = true;  // ".ptr .global .align 4" describes what it points to
+        if (w == ".align")
+            pointee ? integer() : align = integer();
+        else if (w == ".v2")
+            vector = 2;
+        else if (w == ".v4")
+            vector = 4;
+        else if (w == ".v8")
+            vector = 8;
+        else if (w == ".ptr")
+            pointee = true;  // ".ptr .global .align 4" describes what it points to
         else if (w == ".attribute") {
             expect('(');
             while (!accept(')')) {
@@ -198,13 +210,16 @@ VariableAst Parser::variable(const VariableAst& base) {
             }
         } else if (Space s = parse_space(w); s != Space::none) {
             // ".ptr .global": the space pointed to; no meaning here
-        } else if (parse_type(w, v.type)) typed = true;
+        } else if (parse_type(w, v.type))
+            typed = true;
         else if (w == ".texref" || w == ".samplerref" || w == ".surfref") {
             fail_unsupported(v.line, std::string(w) + " variable");
-        } else fail_unsupported(v.line, "variable attribute " + std::string(w));
+        } else
+            fail_unsupported(v.line, "variable attribute " + std::string(w));
     }
     if (!typed) fail(v.line, "variable without a type");
-    std::uint64_t element = static_cast<std::uint64_t>((v.type.bits + 7) / 8) * static_cast<std::uint64_t>(vector);
+    std::uint64_t element =
+        static_cast<std::uint64_t>((v.type.bits + 7) / 8) * static_cast<std::uint64_t>(vector);
     v.name = word();
     v.align = std::max(align, element);
     if (align != 0) v.align = align;
@@ -240,8 +255,10 @@ void Parser::init_list(VariableAst& v, std::uint64_t element, std::uint64_t& at)
     expect('{');
     if (accept('}')) return;
     do {
-        if (peek().kind == Token::punct && peek().symbol == '{') init_list(v, element, at);
-        else init_value(v, element, at);
+        if (peek().kind == Token::punct && peek().symbol == '{')
+            init_list(v, element, at);
+        else
+            init_value(v, element, at);
     } while (accept(','));
     expect('}');
 }
@@ -286,18 +303,24 @@ void Parser::symbol_value(VariableAst::Relocation& r) {
     }
     r.symbol = name;
     for (;;) {
-        if (accept('+')) r.addend += static_cast<std::int64_t>(integer());
-        else if (accept('-')) r.addend -= static_cast<std::int64_t>(integer());
-        else break;
+        if (accept('+'))
+            r.addend += static_cast<std::int64_t>(integer());
+        else if (accept('-'))
+            r.addend -= static_cast<std::int64_t>(integer());
+        else
+            break;
     }
 }
 
 std::uint64_t Parser::float_bits(const Token& t, const Type& type) {
     if (t.kind == Token::float32) {
-        if (type.bits == 64) return std::bit_cast<std::uint64_t>(double(std::bit_cast<float>(static_cast<std::uint32_t>(t.value))));
+        if (type.bits == 64)
+            return std::bit_cast<std::uint64_t>(
+                double(std::bit_cast<float>(static_cast<std::uint32_t>(t.value))));
         return t.value;
     }
-    if (type.bits == 32) return std::bit_cast<std::uint32_t>(static_cast<float>(std::bit_cast<double>(t.value)));
+    if (type.bits == 32)
+        return std::bit_cast<std::uint32_t>(static_cast<float>(std::bit_cast<double>(t.value)));
     return t.value;
 }
 
@@ -324,11 +347,13 @@ void Parser::function(const Linkage& linkage) {
         } else if (w == ".reqnctapercluster") {
             take();
             f->required_cluster = triple(1);
-        } else if (w == ".minnctapersm" || w == ".maxnctapersm" || w == ".maxnreg" || w == ".maxclusterrank" ||
-                   w == ".local_maxnreg" || w == ".abi_preserve" || w == ".abi_preserve_control") {
+        } else if (w == ".minnctapersm" || w == ".maxnctapersm" || w == ".maxnreg" ||
+                   w == ".maxclusterrank" || w == ".local_maxnreg" || w == ".abi_preserve" ||
+                   w == ".abi_preserve_control") {
             take();
             integer();
-        } else if (w == ".noreturn" || w == ".explicitcluster" || w == ".blocksareclusters" || w == ".unique") {
+        } else if (w == ".noreturn" || w == ".explicitcluster" || w == ".blocksareclusters" ||
+                   w == ".unique") {
             take();
         } else if (w == ".pragma") {
             skip_statement();
@@ -361,7 +386,8 @@ void Parser::param_list(std::vector<VariableAst>& out) {
         VariableAst p;
         p.line = peek().line;
         std::string_view w = take().text;
-        if (w != ".param" && w != ".reg") fail(p.line, "expected a parameter, found '" + std::string(w) + "'");
+        if (w != ".param" && w != ".reg")
+            fail(p.line, "expected a parameter, found '" + std::string(w) + "'");
         p.space = Space::param;
         out.push_back(variable(p));
     } while (accept(','));

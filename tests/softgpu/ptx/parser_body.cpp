@@ -25,7 +25,8 @@ void Parser::body() {
     }
 }
 
-/// Labels may be used before they are met, and each `{ }` has its own: collect those of the scope starting here.
+/// Labels may be used before they are met, and each `{ }` has its own: collect those of the scope starting
+/// here.
 void Parser::prescan_labels(std::size_t from) {
     int depth = 0;
     for (std::size_t i = from; i + 1 < tokens_.size(); ++i) {
@@ -49,7 +50,8 @@ void Parser::statement() {
     const Token& t = peek();
     if (t.kind == Token::end) fail(t.line, "unfinished function " + function_->name);
     if (accept(';')) return;
-    if (t.kind == Token::word && peek(1).kind == Token::punct && peek(1).symbol == ':') return label_statement();
+    if (t.kind == Token::word && peek(1).kind == Token::punct && peek(1).symbol == ':')
+        return label_statement();
     if (t.kind == Token::word && t.text[0] == '.') return body_directive(t.text);
     instruction();
 }
@@ -186,7 +188,8 @@ void Parser::instruction() {
         inst.guard = find_register(p);
         if (inst.guard < 0) fail(inst.line, "unknown predicate " + p);
     }
-    if (peek().kind != Token::word) fail(peek().line, "expected an instruction, found '" + std::string(peek().text) + "'");
+    if (peek().kind != Token::word)
+        fail(peek().line, "expected an instruction, found '" + std::string(peek().text) + "'");
     std::string_view text = take().text;
     std::size_t dot = text.find('.');
     inst.op = text.substr(0, dot);
@@ -254,8 +257,10 @@ Operand Parser::primary() {
             o.kind = Operand::float64;
             o.value = static_cast<std::int64_t>(negative ? t.value ^ (std::uint64_t(1) << 63) : t.value);
             return o;
-        case Token::word: return named(std::string(t.text));
-        default: fail(line, "bad operand '" + std::string(t.text) + "'");
+        case Token::word:
+            return named(std::string(t.text));
+        default:
+            fail(line, "bad operand '" + std::string(t.text) + "'");
     }
 }
 
@@ -287,14 +292,18 @@ Operand Parser::named(const std::string& name) {
     o.kind = o.symbol_id < 0 && is_label ? Operand::label : Operand::symbol;
     o.name = o.kind == Operand::label ? label : name;
     for (;;) {  // symbol+offset as a mov source
-        if (accept('+')) o.value += static_cast<std::int64_t>(integer());
-        else if (peek().kind == Token::punct && peek().symbol == '-') take(), o.value -= static_cast<std::int64_t>(integer());
-        else break;
+        if (accept('+'))
+            o.value += static_cast<std::int64_t>(integer());
+        else if (peek().kind == Token::punct && peek().symbol == '-')
+            take(), o.value -= static_cast<std::int64_t>(integer());
+        else
+            break;
     }
     return o;
 }
 
-/// After '[': "%rd1+4]", "sym+8]", "%rd1]", "16]", "sym+%r1]" is not PTX. Tensor forms have commas: kept as a list.
+/// After '[': "%rd1+4]", "sym+8]", "%rd1]", "16]", "sym+%r1]" is not PTX. Tensor forms have commas: kept as a
+/// list.
 Operand Parser::address() {
     Operand o;
     o.kind = Operand::address;
@@ -309,11 +318,13 @@ Operand Parser::address() {
         }
     }
     for (;;) {
-        if (accept('+')) o.value += static_cast<std::int64_t>(integer());
+        if (accept('+'))
+            o.value += static_cast<std::int64_t>(integer());
         else if (peek().kind == Token::punct && peek().symbol == '-') {
             take();
             o.value -= static_cast<std::int64_t>(integer());
-        } else break;
+        } else
+            break;
     }
     while (accept(',')) o.list.push_back(primary());
     expect(']');

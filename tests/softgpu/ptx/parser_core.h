@@ -6,7 +6,6 @@
 
 namespace softgpu::ptx {
 
-
 class Parser {
   public:
     explicit Parser(const std::string& text) : tokens_(tokenize(text)) {}
@@ -24,7 +23,9 @@ class Parser {
         std::unordered_map<std::string, std::string> labels;  // label -> unique label
     };
 
-    const Token& peek(std::size_t ahead = 0) const { return tokens_[std::min(next_ + ahead, tokens_.size() - 1)]; }
+    const Token& peek(std::size_t ahead = 0) const {
+        return tokens_[std::min(next_ + ahead, tokens_.size() - 1)];
+    }
     const Token& take() { return tokens_[next_ < tokens_.size() - 1 ? next_++ : next_]; }
     bool accept(char c) {
         if (peek().kind != Token::punct || peek().symbol != c) return false;
@@ -37,7 +38,8 @@ class Parser {
         }
     }
     std::string word() {
-        if (peek().kind != Token::word) fail(peek().line, "expected a name, found '" + std::string(peek().text) + "'");
+        if (peek().kind != Token::word)
+            fail(peek().line, "expected a name, found '" + std::string(peek().text) + "'");
         return std::string(take().text);
     }
     std::uint64_t integer() {

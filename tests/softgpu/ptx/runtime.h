@@ -1,6 +1,6 @@
 // What the instruction handlers see: pre-decoded instructions and the state of a warp.
-// This header is compiled once per instruction set (see isa.h): plain data only, nothing of the standard library
-// that would leave an out-of-line inline function behind.
+// This header is compiled once per instruction set (see isa.h): plain data only, nothing of the standard
+// library that would leave an out-of-line inline function behind.
 #pragma once
 
 #include <cstddef>
@@ -47,15 +47,16 @@ enum class Kind : u8 {
 
 /// One pre-decoded instruction: 64 bytes.
 /// Operands are byte offsets into the warp's frame, where a register is an array of 32 lanes of its width
-/// (a predicate: one 32-bit mask). Immediates and special registers are frame slots too, so handlers know one form.
+/// (a predicate: one 32-bit mask). Immediates and special registers are frame slots too, so handlers know one
+/// form.
 struct Inst {
     Handler fn = nullptr;
     const u32* list = nullptr;  ///< further offsets: vector operands, branch tables
     i64 imm = 0;
     u32 d = 0, a = 0, b = 0, c = 0;
-    u32 guard = 0;      ///< predicate offset
-    u32 target = 0;     ///< code index of a branch or call
-    u32 function = 0;   ///< index of the function it lies in
+    u32 guard = 0;     ///< predicate offset
+    u32 target = 0;    ///< code index of a branch or call
+    u32 function = 0;  ///< index of the function it lies in
     Kind kind = Kind::plain;
     u8 guard_mode = 0;  ///< 0 none, 1 @p, 2 @!p
     u8 n = 1;           ///< vector length
@@ -80,25 +81,25 @@ struct Worker;
 struct BlockState;
 
 struct Warp {
-    u8* regs = nullptr;       ///< the frame
-    u32 live = 0;             ///< lanes that exist and have not exited
-    u32 exist = 0;            ///< lanes that exist
-    u8* shared = nullptr;     ///< the block's shared memory
+    u8* regs = nullptr;    ///< the frame
+    u32 live = 0;          ///< lanes that exist and have not exited
+    u32 exist = 0;         ///< lanes that exist
+    u8* shared = nullptr;  ///< the block's shared memory
     u32 shared_bytes = 0;
-    u32 local_bytes = 0;      ///< per lane
-    u8* local = nullptr;      ///< 32-bit words of all lanes interleaved: word w of lane l at (w * 32 + l) * 4
+    u32 local_bytes = 0;  ///< per lane
+    u8* local = nullptr;  ///< 32-bit words of all lanes interleaved: word w of lane l at (w * 32 + l) * 4
     const u8* params = nullptr;
     u32 param_bytes = 0;
-    u32 index = 0;            ///< in its block
-    u32 cluster_rank = 0;     ///< of its block
+    u32 index = 0;         ///< in its block
+    u32 cluster_rank = 0;  ///< of its block
     u32 cluster_size = 1;
     u8* const* cluster_shared = nullptr;  ///< shared memory of every block of the cluster
     RangeCache* ranges = nullptr;
     Worker* worker = nullptr;
     BlockState* block = nullptr;
-    u64 global_bytes = 0;     ///< moved, in 32-byte sectors
-    u64 spins = 0;            ///< instructions that smell of waiting for another warp or block
-    bool tracking = false;    ///< report global accesses to the memory owner
+    u64 global_bytes = 0;   ///< moved, in 32-byte sectors
+    u64 spins = 0;          ///< instructions that smell of waiting for another warp or block
+    bool tracking = false;  ///< report global accesses to the memory owner
 };
 
 // Slow paths, outside of the instruction-set-specific files.

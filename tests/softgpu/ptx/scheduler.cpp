@@ -24,77 +24,132 @@ void fill_bits(u8* at, int bits, u64 low, u64 high) {
             std::memcpy(at, &v, 4);
             break;
         }
-        case 16: fill(at, u16(low)); break;
-        case 32: fill(at, u32(low)); break;
-        case 64: fill(at, low); break;
-        default: fill(at, u128(high) << 64 | low); break;
+        case 16:
+            fill(at, u16(low));
+            break;
+        case 32:
+            fill(at, u32(low));
+            break;
+        case 64:
+            fill(at, low);
+            break;
+        default:
+            fill(at, u128(high) << 64 | low);
+            break;
     }
 }
-void store_lane(u8* at, int bits, u32 lane, u64 value) { std::memcpy(at + lane * u32(bits) / 8, &value, std::size_t(bits) / 8); }
+void store_lane(u8* at, int bits, u32 lane, u64 value) {
+    std::memcpy(at + lane * u32(bits) / 8, &value, std::size_t(bits) / 8);
+}
 
 u64 block_value(const BlockState& b, Special what) {
     const LaunchConfig& c = *b.worker->launch->config;
     const Launch& l = *b.worker->launch;
     auto dim = [](u32 grid, u32 cluster) { return (grid + cluster - 1) / cluster; };
     switch (what) {
-        case Special::ntid_x: return c.block[0];
-        case Special::ntid_y: return c.block[1];
-        case Special::ntid_z: return c.block[2];
-        case Special::ctaid_x: return b.ctaid[0];
-        case Special::ctaid_y: return b.ctaid[1];
-        case Special::ctaid_z: return b.ctaid[2];
-        case Special::nctaid_x: return c.grid[0];
-        case Special::nctaid_y: return c.grid[1];
-        case Special::nctaid_z: return c.grid[2];
-        case Special::nwarpid: return 64;
-        case Special::smid: return b.index % 16;
-        case Special::nsmid: return 16;
-        case Special::gridid: return 1;
-        case Special::dynamic_smem_size: return c.dynamic_shared_bytes;
+        case Special::ntid_x:
+            return c.block[0];
+        case Special::ntid_y:
+            return c.block[1];
+        case Special::ntid_z:
+            return c.block[2];
+        case Special::ctaid_x:
+            return b.ctaid[0];
+        case Special::ctaid_y:
+            return b.ctaid[1];
+        case Special::ctaid_z:
+            return b.ctaid[2];
+        case Special::nctaid_x:
+            return c.grid[0];
+        case Special::nctaid_y:
+            return c.grid[1];
+        case Special::nctaid_z:
+            return c.grid[2];
+        case Special::nwarpid:
+            return 64;
+        case Special::smid:
+            return b.index % 16;
+        case Special::nsmid:
+            return 16;
+        case Special::gridid:
+            return 1;
+        case Special::dynamic_smem_size:
+            return c.dynamic_shared_bytes;
         case Special::total_smem_size:
-        case Special::aggr_smem_size: return l.shared_bytes;
-        case Special::clusterid_x: return b.ctaid[0] / c.cluster[0];
-        case Special::clusterid_y: return b.ctaid[1] / c.cluster[1];
-        case Special::clusterid_z: return b.ctaid[2] / c.cluster[2];
-        case Special::nclusterid_x: return dim(c.grid[0], c.cluster[0]);
-        case Special::nclusterid_y: return dim(c.grid[1], c.cluster[1]);
-        case Special::nclusterid_z: return dim(c.grid[2], c.cluster[2]);
-        case Special::cluster_ctaid_x: return b.ctaid[0] % c.cluster[0];
-        case Special::cluster_ctaid_y: return b.ctaid[1] % c.cluster[1];
-        case Special::cluster_ctaid_z: return b.ctaid[2] % c.cluster[2];
-        case Special::cluster_nctaid_x: return c.cluster[0];
-        case Special::cluster_nctaid_y: return c.cluster[1];
-        case Special::cluster_nctaid_z: return c.cluster[2];
+        case Special::aggr_smem_size:
+            return l.shared_bytes;
+        case Special::clusterid_x:
+            return b.ctaid[0] / c.cluster[0];
+        case Special::clusterid_y:
+            return b.ctaid[1] / c.cluster[1];
+        case Special::clusterid_z:
+            return b.ctaid[2] / c.cluster[2];
+        case Special::nclusterid_x:
+            return dim(c.grid[0], c.cluster[0]);
+        case Special::nclusterid_y:
+            return dim(c.grid[1], c.cluster[1]);
+        case Special::nclusterid_z:
+            return dim(c.grid[2], c.cluster[2]);
+        case Special::cluster_ctaid_x:
+            return b.ctaid[0] % c.cluster[0];
+        case Special::cluster_ctaid_y:
+            return b.ctaid[1] % c.cluster[1];
+        case Special::cluster_ctaid_z:
+            return b.ctaid[2] % c.cluster[2];
+        case Special::cluster_nctaid_x:
+            return c.cluster[0];
+        case Special::cluster_nctaid_y:
+            return c.cluster[1];
+        case Special::cluster_nctaid_z:
+            return c.cluster[2];
         case Special::cluster_ctarank:
-            return b.ctaid[0] % c.cluster[0] + (b.ctaid[1] % c.cluster[1] + b.ctaid[2] % c.cluster[2] * c.cluster[1]) * c.cluster[0];
-        case Special::cluster_nctarank: return u64(c.cluster[0]) * c.cluster[1] * c.cluster[2];
-        case Special::is_explicit_cluster: return c.cluster[0] * c.cluster[1] * c.cluster[2] > 1 ? kAllLanes : 0;
-        case Special::envreg1: return reinterpret_cast<u64>(l.workspace.get()) >> 32;
-        case Special::stack_top: return b.local_bytes;
-        case Special::envreg2: return reinterpret_cast<u64>(l.workspace.get()) & 0xffffffffU;
-        default: return 0;
+            return b.ctaid[0] % c.cluster[0] +
+                   (b.ctaid[1] % c.cluster[1] + b.ctaid[2] % c.cluster[2] * c.cluster[1]) * c.cluster[0];
+        case Special::cluster_nctarank:
+            return u64(c.cluster[0]) * c.cluster[1] * c.cluster[2];
+        case Special::is_explicit_cluster:
+            return c.cluster[0] * c.cluster[1] * c.cluster[2] > 1 ? kAllLanes : 0;
+        case Special::envreg1:
+            return reinterpret_cast<u64>(l.workspace.get()) >> 32;
+        case Special::stack_top:
+            return b.local_bytes;
+        case Special::envreg2:
+            return reinterpret_cast<u64>(l.workspace.get()) & 0xffffffffU;
+        default:
+            return 0;
     }
 }
 bool per_lane(Special what) {
-    return what == Special::tid_x || what == Special::tid_y || what == Special::tid_z || what == Special::laneid ||
-           (what >= Special::lanemask_eq && what <= Special::lanemask_gt);
+    return what == Special::tid_x || what == Special::tid_y || what == Special::tid_z ||
+           what == Special::laneid || (what >= Special::lanemask_eq && what <= Special::lanemask_gt);
 }
 u64 lane_special(const LaunchConfig& c, u32 warp, u32 lane, Special what) {
     u32 t = warp * kLanes + lane;
     switch (what) {
-        case Special::tid_x: return t % c.block[0];
-        case Special::tid_y: return t / c.block[0] % c.block[1];
-        case Special::tid_z: return t / c.block[0] / c.block[1];
-        case Special::laneid: return lane;
-        case Special::lanemask_eq: return 1U << lane;
-        case Special::lanemask_lt: return (1U << lane) - 1;
-        case Special::lanemask_le: return (1U << lane) | ((1U << lane) - 1);
-        case Special::lanemask_ge: return ~((1U << lane) - 1);
-        default: return ~((1U << lane) | ((1U << lane) - 1));
+        case Special::tid_x:
+            return t % c.block[0];
+        case Special::tid_y:
+            return t / c.block[0] % c.block[1];
+        case Special::tid_z:
+            return t / c.block[0] / c.block[1];
+        case Special::laneid:
+            return lane;
+        case Special::lanemask_eq:
+            return 1U << lane;
+        case Special::lanemask_lt:
+            return (1U << lane) - 1;
+        case Special::lanemask_le:
+            return (1U << lane) | ((1U << lane) - 1);
+        case Special::lanemask_ge:
+            return ~((1U << lane) - 1);
+        default:
+            return ~((1U << lane) | ((1U << lane) - 1));
     }
 }
 
-u8* align64(u8* p) { return reinterpret_cast<u8*>((reinterpret_cast<std::uintptr_t>(p) + 63) / 64 * 64); }
+u8* align64(u8* p) {
+    return reinterpret_cast<u8*>((reinterpret_cast<std::uintptr_t>(p) + 63) / 64 * 64);
+}
 
 }  // namespace
 
@@ -130,7 +185,8 @@ void prepare_block(BlockState& b, Worker& worker) {
         for (const ConstantSlot& c : p.constants) fill_bits(w.regs + c.offset, c.bits, c.low, c.high);
         for (const SpecialSlot& s : p.specials) {
             if (per_lane(s.what)) {
-                for (u32 lane = 0; lane < u32(kLanes); ++lane) store_lane(w.regs + s.offset, s.bits, lane, lane_special(*l.config, k, lane, s.what));
+                for (u32 lane = 0; lane < u32(kLanes); ++lane)
+                    store_lane(w.regs + s.offset, s.bits, lane, lane_special(*l.config, k, lane, s.what));
             } else if (s.what == Special::warpid) {
                 fill_bits(w.regs + s.offset, s.bits, k, 0);
             }
@@ -212,14 +268,22 @@ struct Outcome {
 
 const char* fault_text(Fault f) {
     switch (f) {
-        case Fault::illegal_address: return "illegal address";
-        case Fault::misaligned_address: return "misaligned address";
-        case Fault::illegal_instruction: return "illegal instruction";
-        case Fault::assert_failed: return "assertion failed";
-        case Fault::trap: return "trap";
-        case Fault::stack_error: return "stack overflow";
-        case Fault::timeout: return "instruction budget used up";
-        default: return "launch failure";
+        case Fault::illegal_address:
+            return "illegal address";
+        case Fault::misaligned_address:
+            return "misaligned address";
+        case Fault::illegal_instruction:
+            return "illegal instruction";
+        case Fault::assert_failed:
+            return "assertion failed";
+        case Fault::trap:
+            return "trap";
+        case Fault::stack_error:
+            return "stack overflow";
+        case Fault::timeout:
+            return "instruction budget used up";
+        default:
+            return "launch failure";
     }
 }
 
@@ -237,9 +301,11 @@ void record_fault(Outcome& out, const BlockState& b, const FaultError& e) {
     std::size_t at = e.inst == nullptr ? 0 : std::size_t(e.inst - p.code.data());
     out.result.fault = e.fault;
     out.result.fault_address = e.address;
-    out.result.detail = std::string(fault_text(e.fault)) + ": kernel " + p.name + ", block " + triple(b.ctaid[0], b.ctaid[1], b.ctaid[2]) +
-                        ", thread " + triple(t % c.block[0], t / c.block[0] % c.block[1], t / c.block[0] / c.block[1]) +
-                        (e.what.empty() ? "" : ", " + e.what) + ", PTX line " + std::to_string(at < p.lines.size() ? p.lines[at] : 0) +
+    out.result.detail = std::string(fault_text(e.fault)) + ": kernel " + p.name + ", block " +
+                        triple(b.ctaid[0], b.ctaid[1], b.ctaid[2]) + ", thread " +
+                        triple(t % c.block[0], t / c.block[0] % c.block[1], t / c.block[0] / c.block[1]) +
+                        (e.what.empty() ? "" : ", " + e.what) + ", PTX line " +
+                        std::to_string(at < p.lines.size() ? p.lines[at] : 0) +
                         (e.inst != nullptr ? " in " + p.functions[e.inst->function].ast->name : "");
 }
 
@@ -267,7 +333,8 @@ void run_unordered(const Launch& l, std::vector<Worker>& workers, Outcome& out) 
     });
 }
 
-/// One cluster (mostly: block) after the other, in a fixed order; one that only waits lets the next one start.
+/// One cluster (mostly: block) after the other, in a fixed order; one that only waits lets the next one
+/// start.
 class OrderedRun {
   public:
     OrderedRun(const Launch& l, Worker& worker, Outcome& out) : l_(l), worker_(worker), out_(out) {
@@ -374,7 +441,8 @@ class OrderedRun {
 LaunchResult launch(const Function& function, const LaunchConfig& given, Memory& memory) {
     const auto& f = static_cast<const LoadedFunction&>(function);
     LaunchConfig config = given;
-    if (f.info().required_cluster[0] != 0 && given.cluster == std::array<u32, 3>{1, 1, 1}) config.cluster = f.info().required_cluster;
+    if (f.info().required_cluster[0] != 0 && given.cluster == std::array<u32, 3>{1, 1, 1})
+        config.cluster = f.info().required_cluster;
     for (std::size_t k = 0; k < 3; ++k) {
         if (config.cluster[k] == 0) config.cluster[k] = 1;
     }
@@ -390,7 +458,8 @@ LaunchResult launch(const Function& function, const LaunchConfig& given, Memory&
     for (std::size_t k = 0; k < 3; ++k) {
         if (config.grid[k] % config.cluster[k] == 0) continue;
         result.fault = Fault::launch_failure;
-        result.detail = "launch failure: kernel " + f.info().name + ": the grid is no multiple of the cluster";
+        result.detail =
+            "launch failure: kernel " + f.info().name + ": the grid is no multiple of the cluster";
         return result;
     }
     l.warps_per_block = (l.threads_per_block + kLanes - 1) / kLanes;
@@ -411,8 +480,10 @@ LaunchResult launch(const Function& function, const LaunchConfig& given, Memory&
     std::vector<Worker> workers{std::size_t(threads)};
     for (Worker& w : workers) w.launch = &l;
     Outcome out;
-    if (ordered) OrderedRun(l, workers[0], out).run();
-    else run_unordered(l, workers, out);
+    if (ordered)
+        OrderedRun(l, workers[0], out).run();
+    else
+        run_unordered(l, workers, out);
     result = out.result;
     for (const Worker& w : workers) {
         result.warp_instructions += w.warp_instructions;
@@ -422,7 +493,8 @@ LaunchResult launch(const Function& function, const LaunchConfig& given, Memory&
     return result;
 }
 
-// Slow paths of the handlers --------------------------------------------------------------------------------------
+// Slow paths of the handlers
+// --------------------------------------------------------------------------------------
 
 bool check_range(Warp& w, u64 address, u64 bytes, bool write) {
     Worker& worker = *w.worker;
@@ -447,7 +519,9 @@ bool check_range(Warp& w, u64 address, u64 bytes, bool write) {
     return true;
 }
 
-void report_touch(Warp& w, u64 address, u64 bytes, bool write) { w.worker->launch->memory->touched(address, bytes, write); }
+void report_touch(Warp& w, u64 address, u64 bytes, bool write) {
+    w.worker->launch->memory->touched(address, bytes, write);
+}
 
 void raise_fault(Warp& w, int what, u32 lane, u64 address, u64, bool) {
     throw FaultError{Fault(what), address, "", w.index, lane, static_cast<WarpState&>(w).current};
@@ -460,13 +534,21 @@ std::string hex(u64 v) {
 }
 }  // namespace
 void raise_misaligned(Warp& w, u32 lane, u64 address, u64 bytes) {
-    throw FaultError{Fault::misaligned_address, address, "address " + hex(address) + " is no multiple of " + std::to_string(bytes), w.index,
-                     lane, static_cast<WarpState&>(w).current};
+    throw FaultError{Fault::misaligned_address,
+                     address,
+                     "address " + hex(address) + " is no multiple of " + std::to_string(bytes),
+                     w.index,
+                     lane,
+                     static_cast<WarpState&>(w).current};
 }
 void raise_illegal(Warp& w, u32 lane, u64 address, u64 bytes, bool write, const char* space) {
-    throw FaultError{Fault::illegal_address, address,
-                     std::string(write ? "write" : "read") + " of " + std::to_string(bytes) + " bytes at " + space + " address " + hex(address),
-                     w.index, lane, static_cast<WarpState&>(w).current};
+    throw FaultError{Fault::illegal_address,
+                     address,
+                     std::string(write ? "write" : "read") + " of " + std::to_string(bytes) + " bytes at " +
+                         space + " address " + hex(address),
+                     w.index,
+                     lane,
+                     static_cast<WarpState&>(w).current};
 }
 
 }  // namespace softgpu::ptx

@@ -19,7 +19,9 @@ template <class T>
 void shifts(const std::string& t) {
     std::vector<T> a;
     std::vector<u32> b;
-    pairs(int_edges<T>(), std::vector<u32>{0, 1, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 0x80000000U, 0xffffffffU}, a, b);
+    pairs(int_edges<T>(),
+          std::vector<u32>{0, 1, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 0x80000000U, 0xffffffffU},
+          a, b);
     constexpr u32 width = sizeof(T) * 8;
     auto left = apply<T, T, u32>("shl." + bits_type<T>() + " %d, %a, %b;", a, b);
     auto right = apply<T, T, u32>("shr." + t + " %d, %a, %b;", a, b);
@@ -69,7 +71,8 @@ void fields(const std::string& t, bool is_signed) {
     }
     if (is_signed) return;
     std::string w = bits_type<T>();
-    auto f = apply<T, T, u32, u32>(".reg ." + w + " %z;\nnot." + w + " %z, %a;\nbfi." + w + " %d, %a, %z, %b, %c;", a, b, c);
+    auto f = apply<T, T, u32, u32>(
+        ".reg ." + w + " %z;\nnot." + w + " %z, %a;\nbfi." + w + " %d, %a, %z, %b, %c;", a, b, c);
     for (std::size_t k = 0; k < a.size(); ++k) REQUIRE(f[k] == bfi<T>(a[k], T(~a[k]), b[k], c[k]));
 }
 
@@ -91,7 +94,8 @@ TEST_CASE("shifts beyond the width", "[ptx][conformance]") {
     std::vector<u32> amounts{0, 1, 8, 31, 32, 33, 64, 0xffffffffU};
     for (bool left : {true, false}) {
         for (bool wrap : {true, false}) {
-            std::string name = std::string("shf.") + (left ? "l" : "r") + (wrap ? ".wrap" : ".clamp") + ".b32";
+            std::string name =
+                std::string("shf.") + (left ? "l" : "r") + (wrap ? ".wrap" : ".clamp") + ".b32";
             check3<u32, u32, u32>(name, int_edges<u32>(), amounts, [&](u32 a, u32 b, u32 c) {
                 u32 n = wrap ? c & 31 : std::min(c, 32U);
                 u64 both = u64(b) << 32 | a;
@@ -105,7 +109,8 @@ TEST_CASE("bit counts and reversals", "[ptx][conformance]") {
     check1<u32, u32>("popc.b32", int_edges<u32>(), [](u32 a) { return u32(__builtin_popcount(a)); });
     check1<u32, u64>("popc.b64", int_edges<u64>(), [](u64 a) { return u32(__builtin_popcountll(a)); });
     check1<u32, u32>("clz.b32", int_edges<u32>(), [](u32 a) { return a == 0 ? 32U : u32(__builtin_clz(a)); });
-    check1<u32, u64>("clz.b64", int_edges<u64>(), [](u64 a) { return a == 0 ? 64U : u32(__builtin_clzll(a)); });
+    check1<u32, u64>("clz.b64", int_edges<u64>(),
+                     [](u64 a) { return a == 0 ? 64U : u32(__builtin_clzll(a)); });
     auto reverse = [](u64 a, int n) {
         u64 r = 0;
         for (int k = 0; k < n; ++k) r |= ((a >> k) & 1) << (n - 1 - k);
@@ -120,10 +125,13 @@ TEST_CASE("bit counts and reversals", "[ptx][conformance]") {
         return ~0U;
     };
     check1<u32, u32>("bfind.u32", int_edges<u32>(), [&](u32 a) { return find(a, 31); });
-    check1<u32, i32>("bfind.s32", int_edges<i32>(), [&](i32 a) { return find(a < 0 ? u32(~a) : u32(a), 31); });
+    check1<u32, i32>("bfind.s32", int_edges<i32>(),
+                     [&](i32 a) { return find(a < 0 ? u32(~a) : u32(a), 31); });
     check1<u32, u64>("bfind.u64", int_edges<u64>(), [&](u64 a) { return find(a, 63); });
-    check1<u32, i64>("bfind.s64", int_edges<i64>(), [&](i64 a) { return find(a < 0 ? u64(~a) : u64(a), 63); });
-    check1<u32, u32>("bfind.shiftamt.u32", int_edges<u32>(), [&](u32 a) { return find(a, 31) == ~0U ? ~0U : 31 - find(a, 31); });
+    check1<u32, i64>("bfind.s64", int_edges<i64>(),
+                     [&](i64 a) { return find(a < 0 ? u64(~a) : u64(a), 63); });
+    check1<u32, u32>("bfind.shiftamt.u32", int_edges<u32>(),
+                     [&](u32 a) { return find(a, 31) == ~0U ? ~0U : 31 - find(a, 31); });
 }
 
 TEST_CASE("bit fields", "[ptx][conformance]") {
@@ -141,8 +149,10 @@ TEST_CASE("bit fields", "[ptx][conformance]") {
 TEST_CASE("lop3 truth tables", "[ptx][conformance]") {
     for (u32 table : {0x00U, 0xffU, 0x96U, 0xe8U, 0xcaU, 0x1bU, 0x80U, 0xfeU}) {
         std::vector<u32> a, b, c;
-        triples(int_edges<u32>(), std::vector<u32>{0, ~0U, 0x12345678U, 0xf0f0f0f0U}, std::vector<u32>{0, ~0U, 0xccccccccU}, a, b, c);
-        auto d = apply<u32, u32, u32, u32>("lop3.b32 %d, %a, %b, %c, " + std::to_string(table) + ";", a, b, c);
+        triples(int_edges<u32>(), std::vector<u32>{0, ~0U, 0x12345678U, 0xf0f0f0f0U},
+                std::vector<u32>{0, ~0U, 0xccccccccU}, a, b, c);
+        auto d =
+            apply<u32, u32, u32, u32>("lop3.b32 %d, %a, %b, %c, " + std::to_string(table) + ";", a, b, c);
         for (std::size_t k = 0; k < a.size(); ++k) {
             u32 want = 0;
             for (int i = 0; i < 32; ++i) {
@@ -171,17 +181,20 @@ TEST_CASE("byte permutation", "[ptx][conformance]") {
         const char* name;
         u8 from[4][4];  // [selector][byte 3 .. 0]
     };
-    const Mode modes[] = {
-        {"f4e", {{3, 2, 1, 0}, {4, 3, 2, 1}, {5, 4, 3, 2}, {6, 5, 4, 3}}}, {"b4e", {{5, 6, 7, 0}, {6, 7, 0, 1}, {7, 0, 1, 2}, {0, 1, 2, 3}}},
-        {"rc8", {{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}}}, {"ecl", {{3, 2, 1, 0}, {3, 2, 1, 1}, {3, 2, 2, 2}, {3, 3, 3, 3}}},
-        {"ecr", {{0, 0, 0, 0}, {1, 1, 1, 0}, {2, 2, 1, 0}, {3, 2, 1, 0}}}, {"rc16", {{1, 0, 1, 0}, {3, 2, 3, 2}, {1, 0, 1, 0}, {3, 2, 3, 2}}}};
+    const Mode modes[] = {{"f4e", {{3, 2, 1, 0}, {4, 3, 2, 1}, {5, 4, 3, 2}, {6, 5, 4, 3}}},
+                          {"b4e", {{5, 6, 7, 0}, {6, 7, 0, 1}, {7, 0, 1, 2}, {0, 1, 2, 3}}},
+                          {"rc8", {{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}}},
+                          {"ecl", {{3, 2, 1, 0}, {3, 2, 1, 1}, {3, 2, 2, 2}, {3, 3, 3, 3}}},
+                          {"ecr", {{0, 0, 0, 0}, {1, 1, 1, 0}, {2, 2, 1, 0}, {3, 2, 1, 0}}},
+                          {"rc16", {{1, 0, 1, 0}, {3, 2, 3, 2}, {1, 0, 1, 0}, {3, 2, 3, 2}}}};
     for (const Mode& m : modes) {
         std::string name = std::string("prmt.b32.") + m.name;
-        check3<u32, u32, u32>(name, {0x03020100U, 0x87654321U, 0xfedcba98U}, std::vector<u32>{0, 1, 2, 3}, [&](u32 a, u32 b, u32 c) {
-            u32 r = 0;
-            for (u32 k = 0; k < 4; ++k) r |= byte(a, b, m.from[c][3 - k]) << (8 * k);
-            return r;
-        });
+        check3<u32, u32, u32>(name, {0x03020100U, 0x87654321U, 0xfedcba98U}, std::vector<u32>{0, 1, 2, 3},
+                              [&](u32 a, u32 b, u32 c) {
+                                  u32 r = 0;
+                                  for (u32 k = 0; k < 4; ++k) r |= byte(a, b, m.from[c][3 - k]) << (8 * k);
+                                  return r;
+                              });
     }
 }
 

@@ -10,13 +10,15 @@ namespace {
 
 struct Features {
     Features() : module(load({read_file(PTX_KERNELS "/features_90.ptx")}, memory)) {}
-    LaunchResult run(const std::string& kernel, u32 blocks, u32 threads, const Params& params, bool cooperative = false, u32 workers = 0) {
+    LaunchResult run(const std::string& kernel, u32 blocks, u32 threads, const Params& params,
+                     bool cooperative = false, u32 workers = 0) {
         LaunchConfig c;
         c.grid = {blocks, 1, 1}, c.block = {threads, 1, 1}, c.params = params.data();
         c.cooperative = cooperative, c.threads = int(workers), c.instruction_budget = 50'000'000;
         return launch(*module->functions().at(kernel), c, memory);
     }
-    void ok(const std::string& kernel, u32 blocks, u32 threads, const Params& params, bool cooperative = false) {
+    void ok(const std::string& kernel, u32 blocks, u32 threads, const Params& params,
+            bool cooperative = false) {
         LaunchResult r = run(kernel, blocks, threads, params, cooperative);
         INFO(r.detail);
         REQUIRE(r.fault == Fault::none);
@@ -25,7 +27,9 @@ struct Features {
     std::unique_ptr<Module> module;
 };
 
-u16 half(double v) { return u16(round_to(v, kHalf, Rounding::nearest, v < 0)); }
+u16 half(double v) {
+    return u16(round_to(v, kHalf, Rounding::nearest, v < 0));
+}
 
 }  // namespace
 
@@ -92,11 +96,14 @@ TEST_CASE_METHOD(Features, "matrix products of warps", "[ptx]") {
         u32 m, n, at;
         bool a_column, b_column;
     };
-    for (const Shape& s : {Shape{16, 16, 0, false, true}, Shape{32, 8, 256, false, false}, Shape{8, 32, 512, true, false}}) {
+    for (const Shape& s :
+         {Shape{16, 16, 0, false, true}, Shape{32, 8, 256, false, false}, Shape{8, 32, 512, true, false}}) {
         for (u32 i = 0; i < s.m; ++i) {
             for (u32 j = 0; j < s.n; ++j) {
                 double sum = (s.at + i * s.n + j) % 5;
-                for (u32 k = 0; k < 16; ++k) sum += va(s.a_column ? k * s.m + i : i * 16 + k) * vb(s.b_column ? j * 16 + k : k * s.n + j);
+                for (u32 k = 0; k < 16; ++k)
+                    sum +=
+                        va(s.a_column ? k * s.m + i : i * 16 + k) * vb(s.b_column ? j * 16 + k : k * s.n + j);
                 REQUIRE(c[s.at + i * s.n + j] == float(2 * sum));
             }
         }
@@ -147,7 +154,9 @@ TEST_CASE_METHOD(Features, "device heap and stack", "[ptx]") {
 TEST_CASE_METHOD(Features, "assertions, traps, deadlocks and stack overflow are faults", "[ptx]") {
     LaunchResult r = run("fails", 2, 32, Params(2));
     REQUIRE(r.fault == Fault::assert_failed);
-    REQUIRE(memory.printed.find("block: [0,0,0], thread: [3,0,0] Assertion `threadIdx.x + n < 5 && \"too large\"` failed.") != std::string::npos);
+    REQUIRE(memory.printed.find(
+                "block: [0,0,0], thread: [3,0,0] Assertion `threadIdx.x + n < 5 && \"too large\"` failed.") !=
+            std::string::npos);
     r = run("traps", 1, 64, Params(40));
     REQUIRE(r.fault == Fault::trap);
     REQUIRE(r.detail.find("thread (40,0,0)") != std::string::npos);

@@ -11,17 +11,29 @@ __extension__ using i128 = __int128;
 template <class T>
 struct WideOf;
 template <>
-struct WideOf<u16> { using type = u32; };
+struct WideOf<u16> {
+    using type = u32;
+};
 template <>
-struct WideOf<i16> { using type = i32; };
+struct WideOf<i16> {
+    using type = i32;
+};
 template <>
-struct WideOf<u32> { using type = u64; };
+struct WideOf<u32> {
+    using type = u64;
+};
 template <>
-struct WideOf<i32> { using type = i64; };
+struct WideOf<i32> {
+    using type = i64;
+};
 template <>
-struct WideOf<u64> { using type = u128; };
+struct WideOf<u64> {
+    using type = u128;
+};
 template <>
-struct WideOf<i64> { using type = i128; };
+struct WideOf<i64> {
+    using type = i128;
+};
 
 template <class T>
 void arithmetic(const std::string& t) {
@@ -47,8 +59,10 @@ void arithmetic(const std::string& t) {
     });
     std::vector<T> few{0, 1, T(-1), std::numeric_limits<T>::max(), std::numeric_limits<T>::min(), 12345};
     check3<T, T, T>("mad.lo." + t, e, few, [](T a, T b, T c) { return T(u64(a) * u64(b) + u64(c)); });
-    check3<T, T, T>("mad.hi." + t, e, few, [](T a, T b, T c) { return T(u64(T((W(a) * W(b)) >> bits)) + u64(c)); });
-    check3<T, T, T>("sad." + t, e, few, [](T a, T b, T c) { return T(u64(c) + (a < b ? u64(b) - u64(a) : u64(a) - u64(b))); });
+    check3<T, T, T>("mad.hi." + t, e, few,
+                    [](T a, T b, T c) { return T(u64(T((W(a) * W(b)) >> bits)) + u64(c)); });
+    check3<T, T, T>("sad." + t, e, few,
+                    [](T a, T b, T c) { return T(u64(c) + (a < b ? u64(b) - u64(a) : u64(a) - u64(b))); });
     if (is_signed) {
         check1<T, T>("neg." + t, e, [](T a) { return T(0 - u64(a)); });
         check1<T, T>("abs." + t, e, [](T a) { return a < T(0) ? T(0 - u64(a)) : a; });
@@ -70,7 +84,8 @@ void compare(const std::string& t) {
     auto one = [&](const char* op, auto host) {
         std::vector<T> a, b;
         pairs(e, e, a, b);
-        auto d = apply<u32, T, T>(std::string("setp.") + op + "." + t + " %p, %a, %b;\nselp.u32 %d, 1, 0, %p;", a, b);
+        auto d = apply<u32, T, T>(
+            std::string("setp.") + op + "." + t + " %p, %a, %b;\nselp.u32 %d, 1, 0, %p;", a, b);
         auto s = apply<u32, T, T>(std::string("set.") + op + ".u32." + t + " %d, %a, %b;", a, b);
         auto f = apply<u32, T, T>(std::string("set.") + op + ".f32." + t + " %d, %a, %b;", a, b);
         for (std::size_t k = 0; k < a.size(); ++k) {
@@ -118,13 +133,17 @@ TEST_CASE("integer saturation and 24-bit products", "[ptx][conformance]") {
     auto clamp = [](i64 v) { return i32(std::min<i64>(std::max<i64>(v, INT32_MIN), INT32_MAX)); };
     check2<i32, i32>("add.sat.s32", e, [&](i32 a, i32 b) { return clamp(i64(a) + b); });
     check2<i32, i32>("sub.sat.s32", e, [&](i32 a, i32 b) { return clamp(i64(a) - b); });
-    check3<i32, i32, i32>("mad.hi.sat.s32", e, e, [&](i32 a, i32 b, i32 c) { return clamp(((i64(a) * b) >> 32) + c); });
+    check3<i32, i32, i32>("mad.hi.sat.s32", e, e,
+                          [&](i32 a, i32 b, i32 c) { return clamp(((i64(a) * b) >> 32) + c); });
     auto low = [](i32 v) { return i64(i32(u32(v) << 8) >> 8); };
     check2<i32, i32>("mul24.lo.s32", e, [&](i32 a, i32 b) { return i32(low(a) * low(b)); });
     check2<i32, i32>("mul24.hi.s32", e, [&](i32 a, i32 b) { return i32((low(a) * low(b)) >> 16); });
-    check2<u32, u32>("mul24.lo.u32", int_edges<u32>(), [](u32 a, u32 b) { return u32(u64(a & 0xffffff) * (b & 0xffffff)); });
-    check2<u32, u32>("mul24.hi.u32", int_edges<u32>(), [](u32 a, u32 b) { return u32((u64(a & 0xffffff) * (b & 0xffffff)) >> 16); });
-    check3<i32, i32, i32>("mad24.lo.s32", e, e, [&](i32 a, i32 b, i32 c) { return i32(u32(low(a) * low(b)) + u32(c)); });
+    check2<u32, u32>("mul24.lo.u32", int_edges<u32>(),
+                     [](u32 a, u32 b) { return u32(u64(a & 0xffffff) * (b & 0xffffff)); });
+    check2<u32, u32>("mul24.hi.u32", int_edges<u32>(),
+                     [](u32 a, u32 b) { return u32((u64(a & 0xffffff) * (b & 0xffffff)) >> 16); });
+    check3<i32, i32, i32>("mad24.lo.s32", e, e,
+                          [&](i32 a, i32 b, i32 c) { return i32(u32(low(a) * low(b)) + u32(c)); });
 }
 
 TEST_CASE("carry chains", "[ptx][conformance]") {
@@ -132,11 +151,20 @@ TEST_CASE("carry chains", "[ptx][conformance]") {
     std::vector<u64> a, b;
     pairs(e, e, a, b);
     std::string split = ".reg .b32 %l<8>;\nmov.b64 {%l0, %l1}, %a;\nmov.b64 {%l2, %l3}, %b;\n";
-    auto sum = apply<u64, u64, u64>(split + "add.cc.u32 %l4, %l0, %l2;\naddc.u32 %l5, %l1, %l3;\nmov.b64 %d, {%l4, %l5};", a, b);
-    auto difference = apply<u64, u64, u64>(split + "sub.cc.u32 %l4, %l0, %l2;\nsubc.u32 %l5, %l1, %l3;\nmov.b64 %d, {%l4, %l5};", a, b);
-    auto borrow = apply<u64, u64, u64>(split + "sub.cc.u32 %l4, %l0, %l2;\nsubc.cc.u32 %l4, %l1, %l3;\nsubc.u32 %l4, 0, 0;\nmov.b64 %d, {%l4, %l4};", a, b);
-    auto product = apply<u64, u64, u64>(split + "mul.lo.u32 %l4, %l0, %l2;\nmul.hi.u32 %l5, %l0, %l2;\nmad.lo.cc.u32 %l5, %l0, %l3, %l5;\n"
-        "madc.hi.u32 %l6, %l0, %l3, 0;\nmad.lo.cc.u32 %l5, %l1, %l2, %l5;\nmadc.hi.u32 %l6, %l1, %l2, %l6;\nmov.b64 %d, {%l5, %l4};", a, b);
+    auto sum = apply<u64, u64, u64>(
+        split + "add.cc.u32 %l4, %l0, %l2;\naddc.u32 %l5, %l1, %l3;\nmov.b64 %d, {%l4, %l5};", a, b);
+    auto difference = apply<u64, u64, u64>(
+        split + "sub.cc.u32 %l4, %l0, %l2;\nsubc.u32 %l5, %l1, %l3;\nmov.b64 %d, {%l4, %l5};", a, b);
+    auto borrow = apply<u64, u64, u64>(split +
+                                           "sub.cc.u32 %l4, %l0, %l2;\nsubc.cc.u32 %l4, %l1, %l3;\nsubc.u32 "
+                                           "%l4, 0, 0;\nmov.b64 %d, {%l4, %l4};",
+                                       a, b);
+    auto product = apply<u64, u64, u64>(
+        split +
+            "mul.lo.u32 %l4, %l0, %l2;\nmul.hi.u32 %l5, %l0, %l2;\nmad.lo.cc.u32 %l5, %l0, %l3, %l5;\n"
+            "madc.hi.u32 %l6, %l0, %l3, 0;\nmad.lo.cc.u32 %l5, %l1, %l2, %l5;\nmadc.hi.u32 %l6, %l1, %l2, "
+            "%l6;\nmov.b64 %d, {%l5, %l4};",
+        a, b);
     for (std::size_t k = 0; k < a.size(); ++k) {
         REQUIRE(sum[k] == a[k] + b[k]);
         REQUIRE(difference[k] == a[k] - b[k]);
@@ -164,7 +192,8 @@ TEST_CASE("predicate combinations of setp", "[ptx][conformance]") {
     }
     for (const char* op : {"and", "or", "xor"}) {
         for (bool negate : {false, true}) {
-            std::string body = ".reg .pred %z;\nsetp.gt.u32 %z, %a, 1;\nsetp.lt." + std::string(op) + ".u32 %p|%q, %a, %b, " + (negate ? "!" : "") +
+            std::string body = ".reg .pred %z;\nsetp.gt.u32 %z, %a, 1;\nsetp.lt." + std::string(op) +
+                               ".u32 %p|%q, %a, %b, " + (negate ? "!" : "") +
                                "%z;\nselp.u32 %t0, 1, 0, %p;\nselp.u32 %t1, 2, 0, %q;\nor.b32 %d, %t0, %t1;";
             auto d = apply<u32, u32, u32>(body, a, b);
             for (std::size_t k = 0; k < a.size(); ++k) {
@@ -178,8 +207,11 @@ TEST_CASE("predicate combinations of setp", "[ptx][conformance]") {
 
 TEST_CASE("select", "[ptx][conformance]") {
     auto e = int_edges<i32>();
-    check3<u32, u32, i32>("slct.u32.s32", {1, 2, 0xffffffffU}, e, [](u32 a, u32 b, i32 c) { return c >= 0 ? a : b; });
-    check3<u64, u64, float>("slct.u64.f32", {1, 2, ~u64(0)}, float_edges(), [](u64 a, u64 b, float c) { return c >= 0 ? a : b; });
-    auto d = apply<u16, u16, u16>("setp.lt.s16 %p, %a, %b;\nselp.b16 %d, %a, %b, !%p;", {1, 5, 0xffff}, {2, 3, 4});
+    check3<u32, u32, i32>("slct.u32.s32", {1, 2, 0xffffffffU}, e,
+                          [](u32 a, u32 b, i32 c) { return c >= 0 ? a : b; });
+    check3<u64, u64, float>("slct.u64.f32", {1, 2, ~u64(0)}, float_edges(),
+                            [](u64 a, u64 b, float c) { return c >= 0 ? a : b; });
+    auto d =
+        apply<u16, u16, u16>("setp.lt.s16 %p, %a, %b;\nselp.b16 %d, %a, %b, !%p;", {1, 5, 0xffff}, {2, 3, 4});
     REQUIRE(d == std::vector<u16>{2, 5, 4});
 }

@@ -28,8 +28,11 @@ class TestMemory final : public Memory {
         ranges_[reinterpret_cast<std::uint64_t>(p)] = bytes;
         return reinterpret_cast<std::uint64_t>(p);
     }
-    std::uint64_t allocate_global(std::uint64_t bytes, std::uint64_t align, bool) override { return allocate(bytes, align); }
-    bool check(std::uint64_t address, std::uint64_t bytes, bool, std::uint64_t* from, std::uint64_t* until) override {
+    std::uint64_t allocate_global(std::uint64_t bytes, std::uint64_t align, bool) override {
+        return allocate(bytes, align);
+    }
+    bool check(std::uint64_t address, std::uint64_t bytes, bool, std::uint64_t* from,
+               std::uint64_t* until) override {
         std::lock_guard lock(mutex_);
         auto it = ranges_.upper_bound(address);
         if (it == ranges_.begin()) return false;
@@ -66,14 +69,20 @@ struct Array {
 class Params {
   public:
     template <class... T>
-    explicit Params(const T&... values) { (add(values), ...); }
+    explicit Params(const T&... values) {
+        (add(values), ...);
+    }
     const void* data() const { return bytes_.data(); }
 
   private:
     template <class T>
-    void add(const T& v) { put(&v, sizeof v, alignof(T)); }
+    void add(const T& v) {
+        put(&v, sizeof v, alignof(T));
+    }
     template <class T>
-    void add(const Array<T>& a) { put(&a.address, 8, 8); }
+    void add(const Array<T>& a) {
+        put(&a.address, 8, 8);
+    }
     void put(const void* p, std::size_t n, std::size_t align) {
         bytes_.resize((bytes_.size() + align - 1) / align * align + n);
         std::memcpy(bytes_.data() + bytes_.size() - n, p, n);
@@ -88,13 +97,17 @@ inline std::string read_file(const std::string& path) {
     return text.str();
 }
 
-inline std::unique_ptr<Module> load_text(const std::string& text, TestMemory& memory) { return load({text}, memory); }
+inline std::unique_ptr<Module> load_text(const std::string& text, TestMemory& memory) {
+    return load({text}, memory);
+}
 
-inline LaunchResult run(Module& module, const std::string& kernel, TestMemory& memory, std::array<std::uint32_t, 3> grid,
-                        std::array<std::uint32_t, 3> block, const Params& params, std::uint32_t shared = 0, int threads = 0,
+inline LaunchResult run(Module& module, const std::string& kernel, TestMemory& memory,
+                        std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
+                        const Params& params, std::uint32_t shared = 0, int threads = 0,
                         std::uint64_t budget = 0) {
     LaunchConfig c;
-    c.grid = grid, c.block = block, c.params = params.data(), c.dynamic_shared_bytes = shared, c.threads = threads;
+    c.grid = grid, c.block = block, c.params = params.data(), c.dynamic_shared_bytes = shared,
+    c.threads = threads;
     c.instruction_budget = budget;
     return launch(*module.functions().at(kernel), c, memory);
 }

@@ -1,4 +1,5 @@
-// Warp-level instructions, barriers with reductions, atomics, memory spaces and widths, indirect jumps: PTX by hand.
+// Warp-level instructions, barriers with reductions, atomics, memory spaces and widths, indirect jumps: PTX
+// by hand.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/softgpu/ptx_apply.h"
@@ -11,14 +12,20 @@ namespace {
 /// A kernel of one block whose `body` has %i (thread), %x (address of this thread's result word) and %base.
 struct Kernel {
     explicit Kernel(const std::string& body, const std::string& before = "") {
-        module = load_text(".version 8.7\n.target sm_90\n.address_size 64\n" + before +
-                ".visible .entry k(.param .u64 out)\n{\n.reg .pred %p<8>;\n.reg .b32 %i, %r<32>;\n.reg .b64 %base, %x, %rd<16>;\n.reg .b128 %q<2>;\n.reg .f32 %f<8>;\n.reg .f64 %fd<8>;\n"
-                ".reg .b16 %h<8>;\nld.param.u64 %base, [out];\nmov.u32 %i, %tid.x;\nmul.wide.u32 %x, %i, 4;\nadd.u64 %x, %x, %base;\n" + body + "\nret;\n}\n", memory);
+        module = load_text(
+            ".version 8.7\n.target sm_90\n.address_size 64\n" + before +
+                ".visible .entry k(.param .u64 out)\n{\n.reg .pred %p<8>;\n.reg .b32 %i, %r<32>;\n.reg .b64 "
+                "%base, %x, %rd<16>;\n.reg .b128 %q<2>;\n.reg .f32 %f<8>;\n.reg .f64 %fd<8>;\n"
+                ".reg .b16 %h<8>;\nld.param.u64 %base, [out];\nmov.u32 %i, %tid.x;\nmul.wide.u32 %x, %i, "
+                "4;\nadd.u64 %x, %x, %base;\n" +
+                body + "\nret;\n}\n",
+            memory);
     }
     std::vector<u32> run(u32 threads, std::size_t words, std::vector<u32> init = {}) {
         Array<u32> out(memory, words);
         for (std::size_t k = 0; k < init.size(); ++k) out[k] = init[k];
-        LaunchResult r = test::run(*module, "k", memory, {1, 1, 1}, {threads, 1, 1}, Params(out), 0, 0, 10'000'000);
+        LaunchResult r =
+            test::run(*module, "k", memory, {1, 1, 1}, {threads, 1, 1}, Params(out), 0, 0, 10'000'000);
         INFO(r.detail);
         REQUIRE(r.fault == Fault::none);
         return {out.data(), out.data() + words};
@@ -38,8 +45,10 @@ TEST_CASE("shfl in all modes and widths", "[ptx][conformance]") {
         for (u32 width : {32U, 16U, 8U, 4U}) {
             for (u32 b : {0U, 1U, 3U, 5U, 17U, 31U}) {
                 u32 segment = 32 - width, clamp = m.kind == 0 ? 0 : 31, c = segment << 8 | clamp;
-                Kernel k("mul.lo.u32 %r1, %i, 3;\nshfl.sync." + std::string(m.name) + ".b32 %r2|%p1, %r1, " + std::to_string(b) + ", " + std::to_string(c) +
-                         ", -1;\nselp.u32 %r3, 1000, 0, %p1;\nadd.u32 %r2, %r2, %r3;\nst.global.u32 [%x], %r2;");
+                Kernel k(
+                    "mul.lo.u32 %r1, %i, 3;\nshfl.sync." + std::string(m.name) + ".b32 %r2|%p1, %r1, " +
+                    std::to_string(b) + ", " + std::to_string(c) +
+                    ", -1;\nselp.u32 %r3, 1000, 0, %p1;\nadd.u32 %r2, %r2, %r3;\nst.global.u32 [%x], %r2;");
                 auto out = k.run(32, 32);
                 for (int lane = 0; lane < 32; ++lane) {
                     int base = lane / int(width) * int(width), in = lane - base, from = 0;
@@ -139,18 +148,28 @@ TEST_CASE("atomics of all operations", "[ptx][conformance]") {
     };
     std::vector<Case> cases = {
         {"add.u32", 7, fold(7, [](u32 a, u32 b) { return a + b; })},
-        {"min.u32", 99, 0}, {"max.u32", 99, 155}, {"min.s32", 0xfffffff0U, 0xfffffff0U}, {"max.s32", 0xfffffff0U, 155},
-        {"and.b32", 0xffffffffU, 0}, {"or.b32", 0, fold(0, [](u32 a, u32 b) { return a | b; })},
-        {"xor.b32", 1, fold(1, [](u32 a, u32 b) { return a ^ b; })}, {"exch.b32", 3, 155},
+        {"min.u32", 99, 0},
+        {"max.u32", 99, 155},
+        {"min.s32", 0xfffffff0U, 0xfffffff0U},
+        {"max.s32", 0xfffffff0U, 155},
+        {"and.b32", 0xffffffffU, 0},
+        {"or.b32", 0, fold(0, [](u32 a, u32 b) { return a | b; })},
+        {"xor.b32", 1, fold(1, [](u32 a, u32 b) { return a ^ b; })},
+        {"exch.b32", 3, 155},
         {"inc.u32", 40, fold(40, [](u32 a, u32 b) { return a >= b ? 0 : a + 1; })},
         {"dec.u32", 40, fold(40, [](u32 a, u32 b) { return a == 0 || a > b ? b : a - 1; })},
     };
     for (const Case& c : cases) {
         for (const char* space : {".global", ".shared", ""}) {
             std::string s = space, address = s == ".shared" ? "%r5" : s.empty() ? "%rd5" : "%base";
-            Kernel k(".shared .b32 cell;\nmov.u32 %r5, cell;\ncvt.u64.u32 %rd5, %r5;\ncvta.shared.u64 %rd5, %rd5;\nld.global.u32 %r9, [%base];\n"
-                     "setp.eq.u32 %p1, %i, 0;\n@%p1 st.shared.u32 [%r5], %r9;\nbar.sync 0;\nmul.lo.u32 %r1, %i, 5;\natom" + s + "." + c.op + " %r2, [" + address +
-                     "], %r1;\nst.global.u32 [%x+16], %r2;\nbar.sync 0;\n@%p1 ld" + s + ".u32 %r3, [" + address + "];\n@%p1 st.global.u32 [%base+8], %r3;");
+            Kernel k(
+                ".shared .b32 cell;\nmov.u32 %r5, cell;\ncvt.u64.u32 %rd5, %r5;\ncvta.shared.u64 %rd5, "
+                "%rd5;\nld.global.u32 %r9, [%base];\n"
+                "setp.eq.u32 %p1, %i, 0;\n@%p1 st.shared.u32 [%r5], %r9;\nbar.sync 0;\nmul.lo.u32 %r1, %i, "
+                "5;\natom" +
+                s + "." + c.op + " %r2, [" + address +
+                "], %r1;\nst.global.u32 [%x+16], %r2;\nbar.sync 0;\n@%p1 ld" + s + ".u32 %r3, [" + address +
+                "];\n@%p1 st.global.u32 [%base+8], %r3;");
             auto out = k.run(32, 64, {c.init});
             INFO(c.op << " in " << space);
             REQUIRE(out[2] == c.want);
@@ -273,8 +292,10 @@ call (r), %rd3, (a), proto;
 ld.param.b32 %r2, [r];
 }
 st.global.u32 [%x], %r2;)",
-             ".func (.param .b32 r) inc(.param .b32 a)\n{\n.reg .b32 %t;\nld.param.b32 %t, [a];\nadd.u32 %t, %t, 1;\nst.param.b32 [r], %t;\nret;\n}\n"
-             ".func (.param .b32 r) neg(.param .b32 a)\n{\n.reg .b32 %t;\nld.param.b32 %t, [a];\nneg.s32 %t, %t;\nst.param.b32 [r], %t;\nret;\n}\n"
+             ".func (.param .b32 r) inc(.param .b32 a)\n{\n.reg .b32 %t;\nld.param.b32 %t, [a];\nadd.u32 %t, "
+             "%t, 1;\nst.param.b32 [r], %t;\nret;\n}\n"
+             ".func (.param .b32 r) neg(.param .b32 a)\n{\n.reg .b32 %t;\nld.param.b32 %t, [a];\nneg.s32 %t, "
+             "%t;\nst.param.b32 [r], %t;\nret;\n}\n"
              ".global .align 8 .u64 pointers[2] = {inc, neg};\n");
     auto out = k.run(32, 32);
     for (u32 t = 0; t < 32; ++t) {
