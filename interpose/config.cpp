@@ -193,9 +193,11 @@ const Config& config() {
             parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems));
         // Set by the launcher, whose program may be several processes.
         if (const char* start = std::getenv("SWAPADVISOR_START")) {
-            for (std::string* path : {&parsed->trace_path, &parsed->report_path}) {
-                if (!path->empty() && *path != "-") *path = own_output_path(*path, std::atoll(start));
+            const long long since = std::atoll(start);
+            if (!parsed->report_path.empty() && parsed->report_path != "-") {
+                parsed->report_path = own_output_path(parsed->report_path, since);
             }
+            parsed->trace_path = unwritten_output_path(parsed->trace_path, since);
         }
         for (const std::string& problem : problems) {
             // Not say(): it must not come back here.

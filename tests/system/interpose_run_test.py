@@ -149,6 +149,22 @@ def _():
         assert "limit" in file.read()
 
 
+@suite.test("several processes of one run write several traces")
+def _():
+    trace = os.path.join(suite.scratch, "run.trace")
+    probe = suite.path("tests/interpose/call_bench")
+    for script in (f"{probe} working 1 && {probe} working 1", f"{probe} working 1 & {probe} working 1; wait"):
+        before = set(os.listdir(suite.scratch))
+        done = launch("record", "-q", "-o", trace, "--planner", "none", "--", "sh", "-c", script,
+                      env={"CALL_BENCH_ITERATIONS": "4"})
+        equal(done.returncode, 0, done.stderr)
+        new = [n for n in set(os.listdir(suite.scratch)) - before if "trace" in n]
+        assert os.path.getsize(trace) > 0
+        assert all(os.path.getsize(os.path.join(suite.scratch, n)) > 0 for n in new), new
+        # The first round makes the name itself and one more; the second writes the name again, and one more.
+        equal(len(new), 2 if "&&" in script else 1, new)
+
+
 @suite.test("no driver: nothing is said of a program that wants none, one line of one that does")
 def _():
     done = launch("run", "--", "sh", "-c", "echo ran; exit 3", libraries=None)

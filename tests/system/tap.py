@@ -37,6 +37,8 @@ class Suite:
         variables = {k: v for k, v in os.environ.items()
                      if not k.startswith("SWAPADVISOR") and k not in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
         if preload:
+            # The loader only warns of an object that is not there, and everything would be the same without it.
+            assert all(os.path.exists(path) for path in preload.split(":")), f"{preload} is not built"
             variables["LD_PRELOAD"] = preload
         if libraries:
             variables["LD_LIBRARY_PATH"] = libraries
