@@ -136,6 +136,9 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
     options.limit_bytes = config().memory_bytes;
     if (config().memory_fraction > 0)
         options.limit_bytes = static_cast<std::uint64_t>(config().memory_fraction * static_cast<double>(device_total));
+    // A plan to replay brings its limit along.
+    if (options.limit_bytes == 0 && !config().plan_path.empty())
+        options.limit_bytes = plan_file_memory(config().plan_path, options.page_bytes);
     // Room for what the driver itself takes later (modules, local memory, its own pools).
     const std::uint64_t usable = device_free - std::min<std::uint64_t>(device_free / 16, 512 * kMiB);
     if (options.limit_bytes == 0 || options.limit_bytes > device_free) options.limit_bytes = usable;

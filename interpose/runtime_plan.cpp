@@ -188,11 +188,12 @@ void PlanDirector::run_job(const Job& job) {
         Ready ready{PlanScript::create(job.script, plan, error), request.infinite_ns};
         if (!ready.plan) {
             say("a plan was refused: %s", error.c_str());
-            return;
+            return false;
         }
         std::lock_guard lock(mutex_);
         ready_.push_back(std::move(ready));
         any_ready_.store(true, std::memory_order_relaxed);
+        return true;
     });
 }
 

@@ -111,7 +111,7 @@ void extend_lives(Iteration& part, std::int64_t limit_bytes) {
 }
 
 struct Offer {
-    const std::function<void(const planner::Plan&)>* offer = nullptr;
+    const std::function<bool(const planner::Plan&)>* offer = nullptr;
     const std::vector<std::int32_t>* ids = nullptr;
 };
 
@@ -122,6 +122,32 @@ void offer_text(void* user, const char* text) {
     } catch (const std::exception& e) {
         if (first_time(0x91a7)) say("a plan cannot be used: %s", e.what());
     }
+}
+
+/// A plan file made from a trace of this program (by `swapadvisor plan`): its tensors are those of the whole iteration.
+/// Throws if it cannot be read or was made for another iteration.
+planner::Plan load_plan(const std::string& path, const Iteration& iteration) {
+    std::ifstream file(path);
+    if (!file) throw std::runtime_error("it cannot be read");
+    std::stringstream text;
+    text << file.rdbuf();
+    std::vector<std::int32_t> ids(iteration.tensors.size());
+    for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = static_cast<std::int32_t>(t);
+    planner::Plan plan = parse(text.str(), ids);
+    if (plan.schedule.size() != iteration.ops.size())
+        throw std::runtime_error("it has " + std::to_string(plan.schedule.size()) + " ops, the program's iteration has " +
+                                 std::to_string(iteration.ops.size()));
+    auto check = [&](planner::TensorId tensor, const planner::Placement& at) {
+        std::int64_t chunks = 0;
+        for (const planner::ChunkRange& range : at) chunks += range.count;
+        const std::int64_t bytes = iteration.tensors[static_cast<std::size_t>(tensor)].bytes;
+        if (plan.chunk_bytes <= 0 || chunks != (bytes + plan.chunk_bytes - 1) / plan.chunk_bytes)
+            throw std::runtime_error("its tensor " + std::to_string(tensor) + " is not of the size of the program's");
+    };
+    for (const planner::InitialTensor& initial : plan.initial) check(initial.tensor, initial.at);
+    for (const planner::Action& action : plan.actions)
+        if (action.kind == planner::ActionKind::alloc || action.kind == planner::ActionKind::in) check(action.tensor, action.at);
+    return plan;
 }
 
 }  // namespace
@@ -154,7 +180,25 @@ Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std
     return part;
 }
 
-void run_planner(PlanRequest& request, const std::function<void(const planner::Plan&)>& offer) try {
+std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes) try {
+    std::ifstream file(path);
+    if (!file) throw std::runtime_error("it cannot be read");
+    const json j = json::parse(file);
+    const auto pool = j.at("pool").at("chunk_bytes").get<std::uint64_t>() * j.at("pool").at("chunks").get<std::uint64_t>();
+    const auto arena = j.at("arena_bytes").get<std::uint64_t>();
+    // Small memory comes in pages here, and not all of it is in the plan.
+    return (pool + page_bytes - 1) / page_bytes * page_bytes + (arena / page_bytes + 2) * page_bytes;
+} catch (const std::exception& e) {
+    say("plan %s cannot be used: %s", path.c_str(), e.what());
+    return 0;
+}
+
+void run_planner(PlanRequest& request, const std::function<bool(const planner::Plan&)>& offer) try {
+    if (!config().plan_path.empty()) try {
+            if (offer(load_plan(config().plan_path, *request.iteration))) return;
+        } catch (const std::exception& e) {
+            say("plan %s does not fit this program (%s): planning anew", config().plan_path.c_str(), e.what());
+        }
     std::vector<std::int32_t> ids;
     const Iteration part = planned_part(*request.iteration, request.limit_bytes, ids);
     std::string error;

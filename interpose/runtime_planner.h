@@ -27,7 +27,10 @@ struct PlanRequest {
 
 /// Offers each plan as it is found, best last; tensor ids are those of the iteration. Says one line when planning is
 /// not possible.
-void run_planner(PlanRequest& request, const std::function<void(const planner::Plan&)>& offer);
+void run_planner(PlanRequest& request, const std::function<bool(const planner::Plan&)>& offer);
+
+/// Device memory that a plan file asks for, in the runtime's own layout; 0, with a line said, if it is no plan.
+std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes);
 
 /// The iteration without what plans do not move (arena and unmovable buffers). `ids`: tensor of the result -> tensor.
 /// A tensor that the program frees a little after its last use counts as used until then: its place is not to be had

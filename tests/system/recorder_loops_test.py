@@ -16,7 +16,7 @@ def check(pattern, memory):
     trace = os.path.join(suite.scratch, f"{pattern}-{memory}.trace")
     done = suite.run([sys.executable, os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, "--",
                       suite.path("workloads/loops"), pattern, "16"],
-                     preload=SHIM, env={"SWAPADVISOR_MEMORY": memory, "SWAPADVISOR_TRACE": trace, "SWAPADVISOR_QUIET": "1",
+                     preload=SHIM, env={"NVTX_INJECTION64_PATH": SHIM, "SWAPADVISOR_MEMORY": memory, "SWAPADVISOR_TRACE": trace, "SWAPADVISOR_QUIET": "1",
                                         "SWAPADVISOR_REPORT": os.path.join(suite.scratch, "report.txt")})
     equal(done.returncode, 0, done.stdout + done.stderr)
     wanted = done.stdout.split()
@@ -24,6 +24,9 @@ def check(pattern, memory):
     equal(exported.returncode, 0, exported.stderr)
     graph = json.loads(exported.stdout)
     equal([op["name"].split("(")[0] for op in graph["ops"]], wanted)
+    # The program's own NVTX ranges name the ops.
+    ranges = {"forward": "forward", "loss": "backward", "backward": "backward", "update": "update"}
+    equal([op.get("range") for op in graph["ops"]], [ranges.get(name) for name in wanted])
     for tensor in graph["tensors"]:
         assert not tensor.get("wraps"), f"{tensor} lives across the boundary"
 

@@ -105,6 +105,37 @@ def _():
     assert re.search(r"out of memory: \S*mix\S* needs \d+ bytes on the device at once, the limit is 8388608 bytes", done.stderr), done.stderr
 
 
+@suite.test("record, plan, replay: a plan from a trace is followed; a damaged one, or another program's, is refused and survived")
+def _():
+    tool = suite.path("swapadvisor")
+    trace, plan, bad, report = (os.path.join(suite.scratch, name) for name in ("run.trace", "run.plan", "bad.plan", "replayed.txt"))
+    env = {"SOFTGPU_OPTIONS": "memory=2GiB", "SWAPADVISOR_LOG": "plan", "SWAPADVISOR_REPORT": report}
+    softgpu = suite.path("softgpu")
+    wanted = play([PROBE, "steady", "6"]).stdout
+
+    def tool_run(*words):
+        return suite.run([tool, *words], libraries=softgpu, env=env, timeout=200)
+
+    recorded = tool_run("record", "-o", trace, "--", PROBE, "steady", "6")
+    equal(recorded.stdout, wanted, recorded.stderr)
+    planned = suite.run([tool, "plan", trace, "-o", plan, "--memory", "28MiB", "--no-reorder", "--no-remaps", "--chunk", "2MiB",
+                         "--planner", "fast", "--bound-seconds", "0"])
+    equal(planned.returncode, 0, planned.stderr)
+    replayed = tool_run("replay", plan, "--", PROBE, "steady", "6")
+    equal(replayed.stdout, wanted, replayed.stderr)
+    figures = json.load(open(report + ".json"))
+    equal(figures["predicted_ns"], json.load(open(plan))["predicted_ns"])
+    assert figures["planned_iterations"] > 50, replayed.stderr
+
+    open(bad, "w").write(open(plan).read().replace('"at":[[', '"at":[[9', 1).replace('"at": [[', '"at": [[9', 1))
+    env["SWAPADVISOR_MEMORY"] = "28MiB"
+    for wrong, program in ((bad, "steady"), (plan, "grow")):
+        done = suite.run([PROBE, program, "6"], preload=SHIM, libraries=softgpu,
+                         env=env | {"SWAPADVISOR_PLAN": wrong, "SWAPADVISOR_PLANNER": "fast"}, timeout=200)
+        equal(done.stdout, play([PROBE, program, "6"]).stdout, done.stderr)
+        assert "refused" in done.stderr or "does not fit" in done.stderr or "could not be installed" in done.stderr, done.stderr
+
+
 @suite.test("digits trains to the same weights at a fraction of its memory, at the predicted speed")
 def _():
     words = ["--width", "32", "--batch", "256", "--depth", "6" if LONG else "3", "--eval-every", "0", "--epochs", "8" if LONG else "3"]
