@@ -5,6 +5,8 @@
 // plain, first (a different first step), evaluate (every third step), accumulate (four micro-steps an
 // update), turns (two networks), turns5 (five steps of one, one of the other), short (a short last batch),
 // sizes (two sizes alternating).
+#include <nvtx3/nvToolsExt.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -57,6 +59,12 @@ void release(float* p) {
     CHECK(cudaFree(p));
 }
 
+// Names what happens in it, for whoever listens.
+struct Range {
+    explicit Range(const char* name) { nvtxRangePushA(name); }
+    ~Range() { nvtxRangePop(); }
+};
+
 struct Network {
     std::vector<float*> weight, momentum, gradient;
     std::size_t bytes;
@@ -83,6 +91,7 @@ float* input_of(std::size_t batch) {
 }
 
 std::vector<float*> forward_pass(const Network& n, float* x, std::size_t batch) {
+    const Range range("forward");
     std::vector<float*> activations{x};
     for (float* w : n.weight) {
         activations.push_back(allocate(batch * kMiB));
@@ -94,6 +103,7 @@ std::vector<float*> forward_pass(const Network& n, float* x, std::size_t batch) 
 
 // Consumes the activations but for the input.
 std::vector<float*> backward_pass(const Network& n, std::vector<float*> activations, std::size_t batch) {
+    const Range range("backward");
     std::vector<float*> gradients(n.weight.size());
     float* dy = allocate(batch * kMiB);
     loss<<<1, 32>>>(activations.back(), dy);
@@ -112,6 +122,7 @@ std::vector<float*> backward_pass(const Network& n, std::vector<float*> activati
 }
 
 void apply(const Network& n, const std::vector<float*>& gradients) {
+    const Range range("update");
     for (int l = 0; l < kLayers; ++l) {
         update<<<1, 32>>>(n.weight[l], gradients[l], n.momentum[l]);
         did("update");
