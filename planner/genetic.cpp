@@ -101,6 +101,7 @@ struct Island {
     std::size_t memory_at = 0;
     Individual walker;
     std::int64_t built_fitness = INT64_MAX;
+    Choices built_choice;        // that was built last
     std::optional<Built> built;  // this generation's, for collect()
 };
 
@@ -323,18 +324,26 @@ void Search::generation(Island& island, std::size_t index, int number) {
     }
 }
 
-/// The island's best as a plan, if it may be better than the best so far.
+/// The island's best as a plan, if it may be better than the best so far; once that is done, the walker: of
+/// candidates as good as each other, some find better places.
 void Search::build_best(Island& island) {
     if (island.population.empty()) return;
-    const Individual& top = island.population.front();
-    if (top.fitness >= island.built_fitness ||
-        (best_ && best_->sim.remaps == 0 && top.fitness >= best_->sim.period_ns))
-        return;
-    island.built_fitness = top.fitness;
+    const std::int64_t best =
+        best_ ? best_->sim.period_ns + (best_->sim.remaps > 0 ? best_->sim.period_ns / 500 : 0) : INT64_MAX;
+    const Individual* candidate = &island.population.front();
+    if (candidate->fitness >= island.built_fitness) {
+        candidate = &island.walker;
+        if (island.walker.choice == island.built_choice) return;
+        island.built_choice = island.walker.choice;
+    } else {
+        island.built_fitness = candidate->fitness;
+        island.built_choice = candidate->choice;
+    }
+    if (candidate->fitness >= best) return;
     BuildOptions options;
     options.place.allow_remaps = !options_.no_remaps;
     options.place.attempts = 4;
-    island.built = build(*top.setting, top.choice, options);
+    island.built = build(*candidate->setting, candidate->choice, options);
 }
 
 /// Between generations: the islands' new plans, in order.
