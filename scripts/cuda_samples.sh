@@ -27,7 +27,7 @@ excluded_by() {  # the reason to leave a sample out, or nothing
   [ -n "$files" ] || { echo "no sources"; return; }
   # shellcheck disable=SC2086
   if grep -qE '(#include *[<"](GL/|EGL|vulkan|d3d|helper_gl)|cudaEGL|_gl_interop)' $files; then echo graphics
-  elif grep -qE '#include *[<"](cublas|cufft|curand|cusolver|cusparse|npp|nvJPEG|nvjpeg|nvJitLink|nvsci|nvvm|mpi\.h|FreeImage)' $files; then echo library
+  elif grep -qE '#include *[<"](cublas|cufft|curand|cusolver|cusparse|npp|nvJPEG|nvjpeg|helper_nvJPEG|nvJitLink|nvsci|nvvm|mpi\.h|FreeImage)' $files; then echo library
   elif grep -qE '(cudaTextureObject_t|cudaMallocArray|cudaMalloc3DArray|cuArrayCreate|cuTexRef|cudaArray_t|cudaArray \*|surf[123]Dwrite)' $files; then echo textures
   fi
 }
@@ -55,6 +55,7 @@ one() {
   cd "$folder" || return
   arch=$(sed -n 's/^ *set(CMAKE_CUDA_ARCHITECTURES *"\?\([0-9]*\).*/\1/p' CMakeLists.txt | sort -n | head -1)
   [ "${arch:-0}" -ge 75 ] || arch=75
+  grep -qE 'major < 8' ./*.cu ./*.cpp 2>/dev/null && arch=80  # refuses to run on less
   flags="-O2 -std=c++17 --extended-lambda -cudart shared -arch=sm_$arch -I$SAMPLES/Common -I. -Wno-deprecated-gpu-targets -diag-suppress 20012,177,550"
   libs="-L$(dirname "$NVCC")/../lib64 -L$(dirname "$NVCC")/../lib64/stubs -Xlinker --as-needed -lcuda -lnvrtc -lpthread -ldl"
   grep -qi openmp CMakeLists.txt && flags="$flags -Xcompiler -fopenmp"
@@ -113,7 +114,7 @@ for source in "$SAMPLES"/Samples/[0-6]*/*/; do
 done
 for source in "${list[@]}"; do rm -f "$WORK/result/$(basename "$source")"; done
 printf '%s\0' "${list[@]}" | xargs -0 -P "$JOBS" -I{} bash -c 'one "$1"' - {} >/dev/null
-for source in "${list[@]}"; do cat "$WORK/result/$(basename "$source")"; done | sort | column -t -s "$(printf '\t')" -T 3 2>/dev/null ||
-  for source in "${list[@]}"; do cat "$WORK/result/$(basename "$source")"; done | sort
+for source in "${list[@]}"; do cat "$WORK/result/$(basename "$source")"; done | sort |
+  awk -F'\t' '{ printf "%-8s %-36s %s\n", $1, $2, $3 }'
 passed=$(for source in "${list[@]}"; do cat "$WORK/result/$(basename "$source")"; done | grep -c '^pass')
 echo "$passed of ${#list[@]} samples pass on the software GPU"

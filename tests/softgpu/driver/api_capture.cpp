@@ -1,4 +1,6 @@
 // Entry points of stream capture.
+#include <algorithm>
+
 #include "tests/softgpu/driver/api.h"
 #include "tests/softgpu/driver/capture.h"
 #include "tests/softgpu/driver/graph_api.h"
@@ -27,27 +29,26 @@ CUresult begin(const StreamRef& stream, CUstreamCaptureMode mode, CUgraph existi
     return CUDA_SUCCESS;
 }
 
-/// A leaf that no other stream's next operation would be ordered behind: work that was forked off and not joined.
-bool unjoined(const CaptureSession& session, const StreamRef& origin) {
-    for (const auto& weak : session.members) {
-        const StreamRef stream = weak.lock();
-        if (!stream || stream == origin) continue;
-        for (CUgraphNode_st* leaf : stream->capture_leaves) {
-            // Joined when the origin's leaves include it or something behind it.
-            std::vector<CUgraphNode_st*> ahead = origin->capture_leaves;
-            bool found = false;
-            std::unordered_set<CUgraphNode_st*> seen;
-            while (!ahead.empty() && !found) {
-                CUgraphNode_st* node = ahead.back();
-                ahead.pop_back();
-                if (!seen.insert(node).second) continue;
-                found = node == leaf;
-                ahead.insert(ahead.end(), node->dependencies.begin(), node->dependencies.end());
-            }
-            if (!found) return true;
-        }
+/// Whether the origin's next operation would be ordered behind `leaf`.
+bool joined(const StreamRef& origin, CUgraphNode_st* leaf) {
+    std::vector<CUgraphNode_st*> ahead = origin->capture_leaves;
+    std::unordered_set<CUgraphNode_st*> seen;
+    while (!ahead.empty()) {
+        CUgraphNode_st* node = ahead.back();
+        ahead.pop_back();
+        if (node == leaf) return true;
+        if (seen.insert(node).second) ahead.insert(ahead.end(), node->dependencies.begin(), node->dependencies.end());
     }
     return false;
+}
+
+/// Work that was forked off to another stream and never joined.
+bool unjoined(const CaptureSession& session, const StreamRef& origin) {
+    std::vector<CUgraphNode_st*> leaves = session.orphans;
+    for (const auto& weak : session.members)
+        if (const StreamRef stream = weak.lock(); stream && stream != origin && stream->capture.get() == &session)
+            leaves.insert(leaves.end(), stream->capture_leaves.begin(), stream->capture_leaves.end());
+    return std::any_of(leaves.begin(), leaves.end(), [&](CUgraphNode_st* leaf) { return !joined(origin, leaf); });
 }
 
 CUresult end(const StreamRef& stream, CUgraph* out) {

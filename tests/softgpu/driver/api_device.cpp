@@ -29,7 +29,7 @@ CUresult attribute(CUdevice_attribute which, CUdevice device, int* value) {
         case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = 32; break;
         case CU_DEVICE_ATTRIBUTE_MAX_PITCH: *value = 0x7fffffff; break;
         case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK: *value = 65536; break;
-        case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1'000'000; break;  // kHz: one tick per virtual ns
+        case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 100'000; break;  // kHz; low, so that programs that spin by the clock end soon
         case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT: *value = 512; break;
         case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: *value = 32; break;
         case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT: *value = 512; break;
@@ -180,7 +180,7 @@ SOFTCU cuDeviceGetProperties(CUdevprop* p, CUdevice device) {
     SOFTGPU_CALL(kPlain);
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device)) return CUDA_ERROR_INVALID_DEVICE;
-    *p = {1024, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}, kSharedPerBlock, 65536, 32, 0x7fffffff, 65536, 1'000'000,
+    *p = {1024, {1024, 1024, 64}, {0x7fffffff, 65535, 65535}, kSharedPerBlock, 65536, 32, 0x7fffffff, 65536, 100'000,
           512};
     return CUDA_SUCCESS;
 }

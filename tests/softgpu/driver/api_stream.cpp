@@ -24,8 +24,13 @@ CUresult destroy(CUstream handle) {
     if (it == d.streams.end()) return CUDA_ERROR_INVALID_HANDLE;
     const StreamRef stream = it->second;
     if (stream->capture) {
-        stream->capture->invalidate();
-        leave_capture(stream->capture);
+        if (stream->capture->origin.lock() == stream) {
+            stream->capture->invalidate();
+            leave_capture(stream->capture);
+        } else {  // a branch: fine as long as it is joined before the end
+            for (CUgraphNode_st* leaf : stream->capture_leaves) stream->capture->orphans.push_back(leaf);
+            stream->capture = nullptr;
+        }
     }
     // Queued work goes on; later work of the default stream still has to wait for it.
     CUctx_st* context = stream->context;

@@ -15,6 +15,7 @@ struct CaptureSession {
     std::weak_ptr<CUstream_st> origin;
     std::vector<std::weak_ptr<CUstream_st>> members;
     std::shared_ptr<Graph> graph;
+    std::vector<CUgraphNode_st*> orphans;  ///< leaves of streams destroyed meanwhile
     CUgraph handle = nullptr;
     bool existing = false;  ///< cuStreamBeginCaptureToGraph: the graph was there before
     bool invalid = false;

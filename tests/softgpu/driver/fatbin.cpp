@@ -133,8 +133,12 @@ CUresult ptx_from_image(const void* image, int cc_major, int cc_minor, std::vect
     if (magic == kWrapperMagic) {
         const auto* wrapper = static_cast<const Wrapper*>(image);
         if (wrapper->version == 2 && wrapper->extra) {
-            for (const void* const* part = wrapper->extra; *part; ++part)
-                if (const CUresult r = from_fat_header(static_cast<const FatHeader*>(*part), cc, texts, why); r) return r;
+            for (const void* const* part = wrapper->extra; *part; ++part) {
+                // Parts without PTX for us (the toolkit's own device runtime) count only if they are needed: then the
+                // link names what is missing.
+                const CUresult r = from_fat_header(static_cast<const FatHeader*>(*part), cc, texts, why);
+                if (r != CUDA_SUCCESS && r != CUDA_ERROR_NO_BINARY_FOR_GPU) return r;
+            }
             if (!texts->empty()) return CUDA_SUCCESS;
         }
         return from_fat_header(static_cast<const FatHeader*>(wrapper->data), cc, texts, why);
