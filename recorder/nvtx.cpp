@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
@@ -23,7 +24,8 @@ constexpr std::size_t kMaxName = 200;
 struct Ranges {
     std::mutex mutex;
     std::unordered_map<std::uint64_t, std::uint64_t> by_hash;
-    std::vector<std::string> paths;  // by number - 1
+    std::vector<std::string> paths;      // by number - 1
+    std::deque<std::string> registered;  // strings that the program holds handles of
 };
 Ranges& ranges() {
     static Ranges* const all = new Ranges;
@@ -129,11 +131,17 @@ int domain_push(nvtxDomainHandle_t, const nvtxEventAttributes_t* event) {
 int domain_pop(nvtxDomainHandle_t) {
     return pop();
 }
+nvtxStringHandle_t keep_string(std::string text) {
+    Ranges& r = ranges();
+    const std::lock_guard lock(r.mutex);
+    r.registered.push_back(std::move(text));
+    return reinterpret_cast<nvtxStringHandle_t>(r.registered.back().data());
+}
 nvtxStringHandle_t register_string(nvtxDomainHandle_t, const char* text) {
-    return reinterpret_cast<nvtxStringHandle_t>(strdup(text ? text : ""));
+    return keep_string(text ? text : "");
 }
 nvtxStringHandle_t register_wide(nvtxDomainHandle_t, const wchar_t* text) {
-    return reinterpret_cast<nvtxStringHandle_t>(strdup(narrow(text).c_str()));
+    return keep_string(narrow(text));
 }
 char some_domain;
 nvtxDomainHandle_t make_domain(const char*) {
