@@ -14,6 +14,8 @@ CUDA_HOME ?= $(firstword $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v n
 	$(patsubst %/bin/nvcc,%,$(wildcard /usr/local/cuda/bin/nvcc)))
 NVCC := $(CUDA_HOME)/bin/nvcc
 CCACHE := $(shell command -v ccache 2>/dev/null)
+# Objects do not depend on the folder of the checkout: a second clone compiles from the cache.
+export CCACHE_NOHASHDIR := 1
 CXX := $(CCACHE) g++
 CC := $(CCACHE) gcc
 
