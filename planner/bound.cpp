@@ -2,30 +2,32 @@
 //
 // Compute. Ops run one after another, so the period is at least the sum of their durations.
 //
-// The relaxation of the other two. Take any valid plan in its steady state. For every tensor and every gap between two
-// successive uses (for persistent tensors also from the last use over the boundary to the first), either the tensor
-// stays all the while, or it is copied in again before the later use. If it leaves after a write, its contents must
-// have been copied out between that write and then, once per written version however many gaps follow; a tensor that is
-// never written needs no copy. When an op starts, the tensors it touches and those that have not left are in memory
-// together, so their sizes add up to no more than the limit. Counted in favour of the plan: tensors may leave in part,
-// chunks round nothing up, nothing is fragmented, a `save` may come as early as the write allows (so does every plan
-// that saves early), the order within a queue is free, a tensor used by two successive ops need not be looked at, and
-// contents never written (a newborn that is read first) need no copy.
+// The relaxation of the other two. Take any valid plan in its steady state. For every tensor and every gap
+// between two successive uses (for persistent tensors also from the last use over the boundary to the first),
+// either the tensor stays all the while, or it is copied in again before the later use. If it leaves after a
+// write, its contents must have been copied out between that write and then, once per written version however
+// many gaps follow; a tensor that is never written needs no copy. When an op starts, the tensors it touches
+// and those that have not left are in memory together, so their sizes add up to no more than the limit.
+// Counted in favour of the plan: tensors may leave in part, chunks round nothing up, nothing is fragmented, a
+// `save` may come as early as the write allows (so does every plan that saves early), the order within a
+// queue is free, a tensor used by two successive ops need not be looked at, and contents never written (a
+// newborn that is read first) need no copy.
 //
-// Traffic. Each queue carries what must move in one period: latency and bytes over rate for each transfer. While both
-// directions move, both are scaled to `duplex`; with s = duplex / (h2d + d2h) < 1 the time in which both move can be
-// eliminated, which leaves in + (1 - t) out <= period and its mirror image, t = max(0, 2 - 1/s). The least period over
-// all choices of what leaves is a linear programme.
+// Traffic. Each queue carries what must move in one period: latency and bytes over rate for each transfer.
+// While both directions move, both are scaled to `duplex`; with s = duplex / (h2d + d2h) < 1 the time in
+// which both move can be eliminated, which leaves in + (1 - t) out <= period and its mirror image, t = max(0,
+// 2 - 1/s). The least period over all choices of what leaves is a linear programme.
 //
-// Timed. Time is cut into slots at the starts of ops; a slot lasts as long as its ops plus a stall of unknown length.
-// What leaves in a slot is gone from the next start on, what comes back must be complete by the start of the op that
-// needs it and takes its memory from the slot in which it moves. Each queue has each slot's time once; a version born
-// by the slot's op can be copied out only in the time after it. The period is the compute time plus the stalls. Where
-// plans alternate between iterations, the average of their steady iterations is a solution of the same programme.
+// Timed. Time is cut into slots at the starts of ops; a slot lasts as long as its ops plus a stall of unknown
+// length. What leaves in a slot is gone from the next start on, what comes back must be complete by the start
+// of the op that needs it and takes its memory from the slot in which it moves. Each queue has each slot's
+// time once; a version born by the slot's op can be copied out only in the time after it. The period is the
+// compute time plus the stalls. Where plans alternate between iterations, the average of their steady
+// iterations is a solution of the same programme.
 //
-// Both are proved apart from the solver: bound_proof.cpp turns the programme's prices into a bound by weak duality.
-// Large graphs: memory is judged at the starts of some ops only, and versions that are alike are merged; both only
-// take rules away.
+// Both are proved apart from the solver: bound_proof.cpp turns the programme's prices into a bound by weak
+// duality. Large graphs: memory is judged at the starts of some ops only, and versions that are alike are
+// merged; both only take rules away.
 #include "planner/bound.h"
 
 #include <algorithm>

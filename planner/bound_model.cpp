@@ -137,6 +137,7 @@ Model build_model(const Graph& graph, const ModelOptions& options) {
     const auto add_gap = [&](Version& version, int from, int to) {
         Gap gap;
         gap.bytes = static_cast<double>(graph.tensors[version.tensor].bytes);
+        gap.opened_by = from % n;
         gap.first = slot_at(from);
         gap.last = slot_at(to - 1);
         if (gap.last > gap.first && gap.bytes > 0) version.gaps.push_back(gap);
@@ -186,7 +187,7 @@ Model build_model(const Graph& graph, const ModelOptions& options) {
         }
     }
 
-    if (slots < n) merge_alike(model.versions);
+    if (slots < n && options.merge) merge_alike(model.versions);
 
     // Too many gaps: the small and short ones are treated as if they took no room.
     std::size_t gaps = 0;

@@ -15,6 +15,7 @@ namespace swapadvisor::planner::bounds {
 /// r+1 on.
 struct Gap {
     double bytes = 0;
+    int opened_by = 0;  ///< the op of the earlier use
     double copies = 1;  ///< latencies that one copy of all these bytes costs (1, unless gaps were merged)
     int first = 0;      ///< slot in which the earlier use ends; rows first+1 .. last lie inside the gap
     int last = 0;       ///< slot in which the later use waits: the last one to copy in
@@ -54,6 +55,7 @@ struct ModelOptions {
     std::int64_t limit_bytes = 0;
     int most_slots = 4000;  ///< judge memory at so many ops at most
     int most_gaps = 20000;  ///< after merging
+    bool merge = true;      ///< gaps that are alike, where not every op is judged
 };
 Model build_model(const Graph& graph, const ModelOptions& options);
 
@@ -86,8 +88,14 @@ Prices traffic_prices(const Model& model, double seconds, double& in_bytes, doub
 /// Prices from the timed programme, refined until `seconds` are over or nothing more is gained (`finished`).
 /// `start`: prices to begin near. `samples`: columns per gap to begin with. `best`: what the prices returned
 /// prove.
+/// `solution`, if given, gets how far the last programme solved leaves each gap.
+struct Left {
+    double share = 0;  ///< 0: kept, 1: left
+    double before_wrap =
+        0;  ///< part of it that comes back before the iteration ends (gaps over the boundary)
+};
 Prices timed_prices(const Model& model, const Prices& start, int samples, double seconds, long double& best,
-                    bool& finished);
+                    bool& finished, std::vector<std::vector<Left>>* solution = nullptr);
 
 /// Prices of a model with fewer slots as prices of one with more (of the same graph).
 Prices refined(const Prices& prices, const Model& from, const Model& to);

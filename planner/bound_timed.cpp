@@ -4,6 +4,7 @@
 // prices are smoothed towards the best ones so far as in Wentges, "Weighted Dantzig-Wolfe decomposition",
 // 1997).
 #include <chrono>
+#include <map>
 #include <set>
 
 #include "planner/bound_lp.h"
@@ -141,6 +142,22 @@ class Timed {
         return added;
     }
 
+    // Per version and gap.
+    std::vector<std::vector<Left>> left() const {
+        std::vector<std::vector<Left>> result(model_.versions.size());
+        for (std::size_t v = 0; v < result.size(); ++v) result[v].resize(model_.versions[v].gaps.size());
+        const double* value = lp_.primalColumnSolution();
+        for (const GapRows& g : gaps_) {
+            Left& left = result[g.version][g.index];
+            const int wrap = residency_.crosses(gap_of(g));
+            for (const auto& [slot, column] : g.backs) {
+                left.share += value[column];
+                if (wrap > 0 && slot < wrap) left.before_wrap += value[column];
+            }
+        }
+        return result;
+    }
+
   private:
     struct GapRows {
         int version = 0, index = 0;
@@ -148,7 +165,8 @@ class Timed {
         int once = -1;   // came back <= 1
         int saved = -1;  // left for free - saved before <= 0
         bool free_start = false;
-        std::set<int> leaves, backs, saves;  // slots with a column
+        std::set<int> leaves, saves;  // slots with a column
+        std::map<int, int> backs;     // and the column
     };
     const Version& version_of(const GapRows& g) const { return model_.versions[g.version]; }
     const Gap& gap_of(const GapRows& g) const { return version_of(g).gaps[g.index]; }
@@ -214,7 +232,7 @@ class Timed {
     }
     void add_back(Columns& columns, int index, int slot) {
         GapRows& g = gaps_[index];
-        if (!g.backs.insert(slot).second) return;
+        if (!g.backs.emplace(slot, lp_.numberColumns() + columns.count()).second) return;
         const Gap& gap = gap_of(g);
         const int k = slot % model_.slots;
         columns.begin(0, 0, 1);
@@ -306,7 +324,7 @@ class Timed {
 }  // namespace
 
 Prices timed_prices(const Model& model, const Prices& start, int samples, double seconds, long double& best,
-                    bool& finished) {
+                    bool& finished, std::vector<std::vector<Left>>* solution) {
     const double begin = now_s();
     finished = true;
     std::vector<Strategy> strategies;
@@ -331,6 +349,7 @@ Prices timed_prices(const Model& model, const Prices& start, int samples, double
             centre = mixed;
         }
         if (!solved) break;
+        if (solution != nullptr) *solution = timed.left();
         if (++idle_rounds >= patience) return centre;
         if (timed.objective() - static_cast<double>(best) < 2e-4 * timed.objective()) return centre;
         if (timed.grow() + added == 0) return centre;

@@ -4,8 +4,10 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
+#include "planner/bound_advice.h"
 #include "planner/chromosome.h"
 #include "planner/simple_planners.h"
 
@@ -133,7 +135,8 @@ class Search {
     }
     void seed();
     void add_seed(std::size_t island, const std::shared_ptr<const Setting>& setting,
-                  const AllocationGenes& genes, Rank by);
+                  const AllocationGenes& genes, Rank by, const Choices* start = nullptr, bool restored = true);
+    void seed_from_bound(const std::shared_ptr<const Setting>& setting, const AllocationGenes& genes);
     void generation(Island& island, std::size_t index, int number);
     bool step(Island& island, const Individual& parent, Individual& child, Random& random);
     bool cross(Island& island, const Individual& a, const Individual& b, Individual& child, Random& random);
@@ -152,13 +155,16 @@ class Search {
 };
 
 void Search::add_seed(std::size_t index, const std::shared_ptr<const Setting>& setting,
-                      const AllocationGenes& genes, Rank by) {
+                      const AllocationGenes& genes, Rank by, const Choices* start, bool restored) {
     if (!setting->possible) return;
     Island& island = islands_[index];
     Individual individual;
     individual.setting = setting;
     individual.genes = genes;
-    individual.choice.assign(problem_.use_count(), GapChoice::keep);
+    if (start)
+        individual.choice = *start;
+    else
+        individual.choice.assign(problem_.use_count(), GapChoice::keep);
     const Priorities priorities = rank(*setting, by);
     if (!cover(*setting, priorities, individual.choice)) return;
     std::vector<std::uint32_t> order(setting->gaps.size());
@@ -166,11 +172,35 @@ void Search::add_seed(std::size_t index, const std::shared_ptr<const Setting>& s
     std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
         return priorities.head[a] < priorities.head[b];
     });
-    restore(*setting, order, individual.choice);
+    if (restored) restore(*setting, order, individual.choice);
     individual.fitness = island.judge.period(*setting, individual.choice);
     if (individual.fitness == INT64_MAX) return;
     individual.pressure = island.judge.pressure(*setting);
     insert(island, std::move(individual));
+}
+
+/// What the optimum of the timed bound evicts, from different shares on, is close to what a plan can do.
+void Search::seed_from_bound(const std::shared_ptr<const Setting>& setting, const AllocationGenes& genes) {
+    std::vector<std::int64_t> bytes;
+    for (const std::int32_t chunks : problem_.size) bytes.push_back(problem_.chunk_bytes * chunks);
+    std::map<std::pair<TensorId, OpId>, GapAdvice> advice;
+    for (const GapAdvice& a : bound_advice(problem_.graph, bytes, problem_.chunk_bytes * problem_.chunks))
+        advice[{a.tensor, a.from}] = a;
+    if (advice.empty()) return;
+    std::size_t at = 0;
+    for (const double share : {0.3, 0.5, 0.7, 0.9}) {
+        Choices start(problem_.use_count(), GapChoice::keep);
+        for (const Gap& gap : setting->gaps) {
+            const auto it =
+                advice.find({gap.tensor, setting->sequence.order[static_cast<std::size_t>(gap.from)]});
+            if (it == advice.end() || it->second.left < share) continue;
+            start[gap.use] =
+                gap.wrap && it->second.back_before_end ? GapChoice::evict_tail : GapChoice::evict;
+        }
+        for (const bool restored : {false, true})
+            add_seed(at % islands_.size(), setting, genes, Rank::farthest_next, &start, restored);
+        ++at;
+    }
 }
 
 void Search::seed() {
@@ -200,6 +230,10 @@ void Search::seed() {
                 if (stop() && best_) return;
             }
         }
+    if (!strict_ && options_.vary_swaps && options_.guided) {
+        const AllocationGenes shared = shared_genes(sizes_.size());
+        seed_from_bound(make_setting(program, shared), shared);
+    }
     // An island without a seed of its own starts from its neighbour's best.
     for (std::size_t round = 0; round < islands_.size(); ++round)
         for (std::size_t i = 0; i < islands_.size(); ++i) {

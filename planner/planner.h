@@ -26,6 +26,7 @@ struct PlanOptions {
     // What the search may change (for comparison; all by default). `reorder` is the order of ops.
     bool vary_allocation = true;     ///< size classes and their slots
     bool vary_swaps = true;          ///< which gaps are evicted, beyond what the simple ranks say
+    bool guided = true;              ///< seeds from the lower bound's linear programme as well
     bool genetic = true;             ///< false: local search from the seeds alone, no populations, no crossover
     std::int64_t bound_ns = 0;       ///< a known lower bound: the search stops when it gets there
     std::string classes = "ours";    ///< or "paper": strict same-class reuse

@@ -31,6 +31,8 @@ ABLATION = [
     ("allocation only", ["--vary", "allocation"]),
     ("swaps only", ["--vary", "swaps"]),
     ("all three, without the genetic part", ["--no-genetic"]),
+    ("all three, not guided by the bound's programme", ["--no-guide"]),
+    ("swaps only, not guided", ["--vary", "swaps", "--no-guide"]),
     ("all three, classes as in the paper", ["--classes", "paper"]),
 ]
 
@@ -40,6 +42,7 @@ class Bench:
         self.args = args
         self.command = os.path.join(args.build, "swapadvisor")
         self.bounds = {}
+        self.folder = tempfile.TemporaryDirectory()
         self.records = []
 
     def run(self, *arguments):
@@ -48,13 +51,23 @@ class Bench:
             return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
         return json.loads(done.stdout), None
 
-    def graph(self, name):
-        return os.path.join(ROOT, "tests", "graphs", name + ".json")
+    def graph(self, name, memory):
+        """The graph's file, or a copy whose device is large enough for the limit."""
+        path = os.path.join(ROOT, "tests", "graphs", name + ".json")
+        with open(path) as text:
+            graph = json.load(text)
+        if graph["device"]["memory_bytes"] >= memory:
+            return path
+        graph["device"]["memory_bytes"] = memory
+        path = os.path.join(self.folder.name, f"{name}-{memory}.json")
+        with open(path, "w") as out:
+            json.dump(graph, out)
+        return path
 
     def bound(self, name, memory, speedup, machine):
         key = (name, memory, speedup, machine)
         if key not in self.bounds:
-            self.bounds[key] = self.run("bound", self.graph(name), "--memory", str(memory), "--op-speedup", str(speedup),
+            self.bounds[key] = self.run("bound", self.graph(name, memory), "--memory", str(memory), "--op-speedup", str(speedup),
                                         "--seconds", str(self.args.bound_seconds), *MACHINES[machine], "--json")
         return self.bounds[key]
 
@@ -65,7 +78,7 @@ class Bench:
             return None, why
         seconds = self.args.seconds if seconds is None else seconds
         with tempfile.TemporaryDirectory() as folder:
-            result, why = self.run("plan", self.graph(name), "-o", os.path.join(folder, "plan.json"), "--memory", str(memory),
+            result, why = self.run("plan", self.graph(name, memory), "-o", os.path.join(folder, "plan.json"), "--memory", str(memory),
                                    "--op-speedup", str(speedup), "--seconds", str(seconds), "--threads", str(self.args.threads),
                                    "--seed", str(self.args.seed), "--bound-seconds", "0", *MACHINES[machine], *extra, "--json")
         if result is None:
@@ -92,6 +105,10 @@ def table(title, head, rows):
     sys.stdout.flush()
 
 
+def planner_options(args):
+    return [] if args.planners[0] == "ga" else ["--planner", args.planners[0]]
+
+
 def cells(bench, args):
     for planner in args.planners:
         extra = [] if planner == "ga" else ["--planner", planner]
@@ -101,26 +118,26 @@ def cells(bench, args):
 
 
 def limits(bench, args):
+    extra = planner_options(args)
     for machine in MACHINES:
         rows = []
         for name in args.graphs:
             peak = bench.bound(name, 40 * GIB, 1, machine)[0]["peak_memory_bytes"]
             for part in (2, 4, 8, 12):
-                # A limit above the device's memory is no plan for it; the graph file's device has 40 GiB.
-                if peak // part > 40 * GIB:
-                    rows.append([f"{name} 1/{part} ({peak / part / GIB:.1f} GiB)"] + ["more than the device"] * len(args.speedups))
-                    continue
                 row = [f"{name} 1/{part} ({peak / part / GIB:.1f} GiB)"]
                 for speedup in args.speedups:
-                    record, why = bench.plan(name, peak // part, speedup, machine, table="limits")
-                    row.append(cell(record) if record else ("cannot run" if "cannot run" in why or "least" in why else "-"))
+                    record, why = bench.plan(name, peak // part, speedup, machine, extra=extra, table="limits")
+                    row.append(cell(record) if record else ("cannot run" if "cannot run" in why else "-"))
+                    if record is None:
+                        print(f"# {row[0]} {speedup}x: {why}", file=sys.stderr)
                 rows.append(row)
         table(f"Period / bound at parts of the peak, {machine}", ["graph and limit"] + [f"{s}x" for s in args.speedups], rows)
 
 
 def machine(bench, args):
     other = list(MACHINES)[1]
-    rows = [[name] + [cell(bench.plan(name, 40 * GIB, s, other, table="machine")[0]) for s in args.speedups]
+    extra = planner_options(args)
+    rows = [[name] + [cell(bench.plan(name, 40 * GIB, s, other, extra=extra, table="machine")[0]) for s in args.speedups]
             for name in args.graphs]
     table(f"Period / bound, 40 GiB, {other}", ["graph"] + [f"{s}x" for s in args.speedups], rows)
 

@@ -62,6 +62,7 @@ void PlannerChoice::add_to(CLI::App& app, double default_seconds) {
         ->check(CLI::IsMember({"order", "allocation", "swaps"}))
         ->type_name("PARTS");
     app.add_flag("--no-genetic", no_genetic, "local search alone, for comparison");
+    app.add_flag("--no-guide", no_guide, "no seeds from the lower bound's programme, for comparison");
     app.add_flag("--no-remaps", options.no_remaps, "every tensor keeps one place for good");
     app.add_option("--classes", options.classes, "ours, or paper: strict reuse within size classes")
         ->check(CLI::IsMember({"ours", "paper"}))
@@ -80,6 +81,7 @@ void PlannerChoice::fit(const GraphInput& input, std::int64_t limit) {
     options.vary_allocation = varies("allocation");
     options.vary_swaps = varies("swaps");
     options.genetic = !no_genetic;
+    options.guided = !no_guide;
     options.arena_below_bytes = arena_below >= 0 ? arena_below : input.is_trace ? 1 << 20 : 0;
 }
 

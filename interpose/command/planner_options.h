@@ -12,7 +12,7 @@ namespace swapadvisor::command {
 
 struct PlannerChoice {
     planner::PlanOptions options;
-    bool no_reorder = false, no_genetic = false;
+    bool no_reorder = false, no_genetic = false, no_guide = false;
     std::vector<std::string> vary;  ///< parts that the search may change; empty: all
     std::int64_t arena_below = -1;
 
