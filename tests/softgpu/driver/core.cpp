@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 #include "tests/softgpu/driver/api.h"
@@ -33,7 +34,7 @@ void write_stats_at_exit() {
 }
 
 void on_fatal_signal(int number) {
-    driver().stats->write();  // best effort; the default action follows
+    if (!forked()) driver().stats->write();  // best effort; the default action follows
     raise(number);
 }
 
@@ -44,6 +45,7 @@ Driver::Driver() : races(std::make_unique<RaceCheck>()), stats(std::make_unique<
         if (options().timeline.empty() || op.quiet) return;
         stats->timeline.push_back({op.name, op.device, op.slot, op.engine, op.start, op.end, op.bytes});
     };
+    started = std::time(nullptr);
     pthread_atfork(nullptr, nullptr, [] { g_forked = true; });
     std::atexit(write_stats_at_exit);
     if (!options().stats.empty() || !options().timeline.empty()) {

@@ -103,6 +103,7 @@ struct Driver {
 
     std::mutex mutex;
     bool initialised = false;
+    std::int64_t started = 0;  ///< wall clock, seconds
     std::vector<Device> devices;
     Memory memory;
     Sim sim;

@@ -1,10 +1,12 @@
 #include "tests/softgpu/driver/stats.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/softgpu/driver/core.h"
 
@@ -14,6 +16,21 @@ namespace {
 std::string expand(std::string path) {
     if (const auto at = path.find("%p"); at != std::string::npos) path.replace(at, 2, std::to_string(getpid()));
     return path;
+}
+
+/// A process that ran no kernel does not replace what another one (of the same run) wrote a moment ago.
+bool give_way(const std::string& path, std::uint64_t kernels) {
+    struct stat status {};
+    return kernels == 0 && stat(path.c_str(), &status) == 0 && status.st_mtime >= driver().started;
+}
+
+/// Readers see the old file or the whole new one.
+void replace_file(const std::string& path, const std::string& text) {
+    const std::string temporary = path + "." + std::to_string(getpid());
+    std::ofstream file(temporary);
+    file << text;
+    file.close();
+    if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) say("error: cannot write %s", path.c_str());
 }
 
 nlohmann::json figures(const Stats& s) {
@@ -63,12 +80,14 @@ void Stats::write() {
             one["label"] = s.label;
             all["snapshots"].push_back(one);
         }
-        std::ofstream file(expand(o.stats));
-        if (!(file << all.dump(1) << '\n')) say("error: cannot write %s", o.stats.c_str());
+        const std::string path = expand(o.stats);
+        if (!give_way(path, kernels)) replace_file(path, all.dump(1) + "\n");
     }
     if (!o.timeline.empty()) {
         // Chrome trace events; times in microseconds. One row per engine and device.
-        std::ofstream file(expand(o.timeline));
+        const std::string path = expand(o.timeline);
+        if (give_way(path, kernels)) return;
+        std::ostringstream file;
         file << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
         bool first = true;
         for (const TimelineEntry& e : timeline) {
@@ -86,7 +105,7 @@ void Stats::write() {
             first = false;
         }
         file << "\n]}\n";
-        if (!file) say("error: cannot write %s", o.timeline.c_str());
+        replace_file(path, file.str());
     }
 }
 
