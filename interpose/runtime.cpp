@@ -33,9 +33,20 @@ std::uint64_t host_limit() {
 
 }  // namespace
 
+// Exit handlers of the program may still call CUDA after this thread's thread_locals are gone: then a new one
+// is made.
 PendingOp& thread_op() {
-    thread_local PendingOp op;
-    return op;
+    struct Holder {
+        PendingOp* op = nullptr;
+        ~Holder() {
+            delete op;
+            op = nullptr;
+        }
+    };
+    thread_local Holder holder;
+    PendingOp* volatile& op = const_cast<PendingOp* volatile&>(holder.op);
+    if (op == nullptr) op = new PendingOp;
+    return *op;
 }
 
 std::uint64_t thread_number() {
@@ -72,13 +83,14 @@ Runtime* Runtime::create() {
 }
 
 void RuntimeState::shut_down() {
-    Runtime* runtime = instance_.exchange(nullptr);
-    inert_.store(true);
+    // The runtime goes on serving: static objects of the program may free their memory later than this.
+    Runtime* runtime = instance_.load();
     if (runtime == nullptr || in_forked_child()) return;
     RuntimeState& state = of(runtime);
     for (auto& managed : state.contexts)
         if (managed->director) managed->director->stop();
-    // Another thread may sit in a driver call with the lock held; the process is ending, so do without it then.
+    // Another thread may sit in a driver call with the lock held; the process is ending, so do without it
+    // then.
     const bool locked = state.mutex.try_lock();
     write_reports(state);
     for (auto& managed : state.contexts) {
@@ -97,7 +109,8 @@ void RuntimeState::count(const std::string& what) {
     events.emplace_back(what, 1);
 }
 
-// --- contexts -------------------------------------------------------------------------------------------------------
+// --- contexts
+// -------------------------------------------------------------------------------------------------------
 
 ManagedContext* RuntimeState::context_for(CUcontext context) {
     if (context == nullptr) return nullptr;
@@ -119,23 +132,28 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
         if (other.get() != &m && other->device == m.device && other->residency)
             return give_up("the device already has a managed context");
     int vmm = 0;
-    if (api.cuDeviceGetAttribute_(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, m.device) != CUDA_SUCCESS || vmm == 0)
+    if (api.cuDeviceGetAttribute_(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, m.device) !=
+            CUDA_SUCCESS ||
+        vmm == 0)
         return give_up("the device has no virtual memory management");
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     prop.location.id = m.device;
     std::size_t granularity = 0;
-    if (api.cuMemGetAllocationGranularity_(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS)
+    if (api.cuMemGetAllocationGranularity_(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
+        CUDA_SUCCESS)
         granularity = 0;
     std::size_t device_free = 0, device_total = 0;
-    if (api.cuMemGetInfo_(&device_free, &device_total) != CUDA_SUCCESS) return give_up("the device's memory size is unknown");
+    if (api.cuMemGetInfo_(&device_free, &device_total) != CUDA_SUCCESS)
+        return give_up("the device's memory size is unknown");
 
     ResidencyOptions options;
     options.page_bytes = std::max<std::uint64_t>(2 * kMiB, granularity);
     options.limit_bytes = config().memory_bytes;
     if (config().memory_fraction > 0)
-        options.limit_bytes = static_cast<std::uint64_t>(config().memory_fraction * static_cast<double>(device_total));
+        options.limit_bytes =
+            static_cast<std::uint64_t>(config().memory_fraction * static_cast<double>(device_total));
     // A plan to replay brings its limit along.
     if (options.limit_bytes == 0 && !config().plan_path.empty())
         options.limit_bytes = plan_file_memory(config().plan_path, options.page_bytes);
@@ -143,8 +161,9 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
     const std::uint64_t usable = device_free - std::min<std::uint64_t>(device_free / 16, 512 * kMiB);
     if (options.limit_bytes == 0 || options.limit_bytes > device_free) options.limit_bytes = usable;
     if (options.limit_bytes < 2 * options.page_bytes)
-        return give_up("a limit of " + std::to_string(options.limit_bytes) + " bytes is too small (at least " +
-                       std::to_string(2 * options.page_bytes) + "; set SWAPADVISOR_MEMORY)");
+        return give_up("a limit of " + std::to_string(options.limit_bytes) +
+                       " bytes is too small (at least " + std::to_string(2 * options.page_bytes) +
+                       "; set SWAPADVISOR_MEMORY)");
     options.host_limit_bytes = host_limit();
     options.region_bytes = std::max<std::uint64_t>(device_total * 64, 1ull << 36);
     options.sync_free = config().sync_free;
@@ -165,8 +184,11 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
     recording.limit_bytes = static_cast<std::int64_t>(options.limit_bytes);
     m.recorder = std::make_unique<Recorder>(recording);
     options.on_swap = [&m](Buffer& buffer, SwapEvent event, std::uint64_t bytes) {
-        const SwapKind kind = event == SwapEvent::in ? SwapKind::in : event == SwapEvent::out ? SwapKind::out : SwapKind::drop;
-        m.recorder->swap(buffer.id, kind, static_cast<std::int64_t>(bytes), m.director->next_seq(), m.residency->pool() != nullptr);
+        const SwapKind kind = event == SwapEvent::in    ? SwapKind::in
+                              : event == SwapEvent::out ? SwapKind::out
+                                                        : SwapKind::drop;
+        m.recorder->swap(buffer.id, kind, static_cast<std::int64_t>(bytes), m.director->next_seq(),
+                         m.residency->pool() != nullptr);
     };
 
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -199,7 +221,8 @@ Buffer* RuntimeState::find(CUdeviceptr address) const {
     return nullptr;
 }
 
-// --- allocations ----------------------------------------------------------------------------------------------------
+// --- allocations
+// ----------------------------------------------------------------------------------------------------
 
 CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
     const std::uint64_t site = capture_site();
@@ -241,7 +264,8 @@ std::optional<CUresult> Runtime::mem_alloc_pitch(CUdeviceptr* out, std::size_t* 
     return result;
 }
 
-std::optional<CUresult> Runtime::mem_alloc_async(CUdeviceptr* out, std::size_t bytes, CUstream stream, DefaultStream default_stream) {
+std::optional<CUresult> Runtime::mem_alloc_async(CUdeviceptr* out, std::size_t bytes, CUstream stream,
+                                                 DefaultStream default_stream) {
     if (out == nullptr || bytes == 0) return std::nullopt;
     RuntimeState& state = RuntimeState::of(this);
     std::lock_guard lock(state.mutex);
@@ -303,40 +327,65 @@ std::optional<CUresult> Runtime::mem_get_info(std::size_t* free_bytes, std::size
     return CUDA_SUCCESS;
 }
 
-std::optional<CUresult> Runtime::mem_get_address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
+std::optional<CUresult> Runtime::mem_get_address_range(CUdeviceptr* base, std::size_t* bytes,
+                                                       CUdeviceptr address) {
     RuntimeState& state = RuntimeState::of(this);
     if (state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
     std::lock_guard lock(state.mutex);
     Buffer* buffer = state.find(address);
-    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes) return std::nullopt;
+    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes)
+        return std::nullopt;
     if (base != nullptr) *base = buffer->address;
     if (bytes != nullptr) *bytes = buffer->bytes;
     return CUDA_SUCCESS;
 }
 
-std::optional<CUresult> Runtime::pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
+std::optional<CUresult> Runtime::pointer_attribute(void* data, CUpointer_attribute attribute,
+                                                   CUdeviceptr address) {
     RuntimeState& state = RuntimeState::of(this);
     if (data == nullptr || !state.maybe_managed(address)) return std::nullopt;
     std::lock_guard lock(state.mutex);
     Buffer* buffer = state.find(address);
-    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes || buffer->freed) {
+    if (buffer == nullptr || address < buffer->address || address >= buffer->address + buffer->bytes ||
+        buffer->freed) {
         // What is still mapped behind freed memory is none of the program's business.
         for (const auto& m : state.contexts)
             if (m->residency && m->residency->addresses().contains(address)) return CUDA_ERROR_INVALID_VALUE;
         return std::nullopt;
     }
     switch (attribute) {
-        case CU_POINTER_ATTRIBUTE_CONTEXT: *static_cast<CUcontext*>(data) = buffer->owner->context(); return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *static_cast<CUdeviceptr*>(data) = address; return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_HOST_POINTER: *static_cast<void**>(data) = nullptr; return CUDA_ERROR_INVALID_VALUE;
-        case CU_POINTER_ATTRIBUTE_BUFFER_ID: *static_cast<unsigned long long*>(data) = buffer->id; return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED: *static_cast<unsigned*>(data) = 0; return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data) = buffer->owner->device(); return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *static_cast<CUdeviceptr*>(data) = buffer->address; return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *static_cast<std::size_t*>(data) = buffer->bytes; return CUDA_SUCCESS;
-        case CU_POINTER_ATTRIBUTE_MAPPED: *static_cast<unsigned*>(data) = 1; return CUDA_SUCCESS;
-        default: return std::nullopt;
+        case CU_POINTER_ATTRIBUTE_CONTEXT:
+            *static_cast<CUcontext*>(data) = buffer->owner->context();
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            *static_cast<unsigned*>(data) = CU_MEMORYTYPE_DEVICE;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+            *static_cast<CUdeviceptr*>(data) = address;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+            *static_cast<void**>(data) = nullptr;
+            return CUDA_ERROR_INVALID_VALUE;
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+            *static_cast<unsigned long long*>(data) = buffer->id;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+            *static_cast<unsigned*>(data) = 0;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+            *static_cast<int*>(data) = buffer->owner->device();
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+            *static_cast<CUdeviceptr*>(data) = buffer->address;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+            *static_cast<std::size_t*>(data) = buffer->bytes;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+            *static_cast<unsigned*>(data) = 1;
+            return CUDA_SUCCESS;
+        default:
+            return std::nullopt;
     }
 }
 
@@ -358,7 +407,8 @@ bool Runtime::is_managed(CUdeviceptr address) const {
     return state.find(address) != nullptr;
 }
 
-// --- ends -----------------------------------------------------------------------------------------------------------
+// --- ends
+// -----------------------------------------------------------------------------------------------------------
 
 void Runtime::stream_destroyed(CUstream stream) {
     RuntimeState& state = RuntimeState::of(this);

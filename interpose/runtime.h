@@ -1,11 +1,13 @@
-// The one narrow interface between the hooks and the rest: hooks are a few lines that call it, unit tests link it
-// without any preloading. Implemented by interpose/runtime.cpp on the recorder and the residency manager.
+// The one narrow interface between the hooks and the rest: hooks are a few lines that call it, unit tests
+// link it without any preloading. Implemented by interpose/runtime.cpp on the recorder and the residency
+// manager.
 //
-// Convention: a call that returns std::optional<CUresult> either handled the program's call (value: what the program
-// gets) or leaves it to the driver (nullopt: the hook forwards the arguments untouched).
-// Ops: begin_*() before the real call makes everything the op touches resident, ordered on its stream; end_op() after
-// it notes the outcome. Between the two the runtime's lock is held, so that order of issue is order of record.
-// Thread-safe; never leaves a CUDA error, context or capture mode behind that the program did not have.
+// Convention: a call that returns std::optional<CUresult> either handled the program's call (value: what the
+// program gets) or leaves it to the driver (nullopt: the hook forwards the arguments untouched). Ops:
+// begin_*() before the real call makes everything the op touches resident, ordered on its stream; end_op()
+// after it notes the outcome. Between the two the runtime's lock is held, so that order of issue is order of
+// record. Thread-safe; never leaves a CUDA error, context or capture mode behind that the program did not
+// have.
 #pragma once
 
 #include <cuda.h>
@@ -17,8 +19,8 @@
 
 namespace swapadvisor {
 
-/// What begin_* hands to end_op. `fail` set: do not make the real call, return it (working set over the limit; or
-/// CUDA_SUCCESS when the work has been issued in another way, such as a graph node by node).
+/// What begin_* hands to end_op. `fail` set: do not make the real call, return it (working set over the
+/// limit; or CUDA_SUCCESS when the work has been issued in another way, such as a graph node by node).
 struct OpToken {
     std::optional<CUresult> fail;
     void* state = nullptr;  ///< the runtime's own; null when nothing managed is touched
@@ -39,10 +41,10 @@ struct KernelLaunch {
 
 /// One side of a copy: a linear or pitched span of memory that may or may not be managed.
 struct CopySpan {
-    CUdeviceptr address = 0;   ///< device or unified address; 0 if `host` or an array is meant
+    CUdeviceptr address = 0;  ///< device or unified address; 0 if `host` or an array is meant
     const void* host = nullptr;
-    std::size_t bytes = 0;     ///< distance from the first to past the last byte touched
-    bool pitched = false;      ///< not every byte in between is touched
+    std::size_t bytes = 0;  ///< distance from the first to past the last byte touched
+    bool pitched = false;   ///< not every byte in between is touched
 };
 
 class Runtime {
@@ -54,46 +56,57 @@ class Runtime {
         return runtime != nullptr || inert_.load(std::memory_order_relaxed) ? runtime : create();
     }
 
-    // --- allocation families -------------------------------------------------------------------------------------
+    // --- allocation families
+    // -------------------------------------------------------------------------------------
     std::optional<CUresult> mem_alloc(CUdeviceptr* out, std::size_t bytes);
-    std::optional<CUresult> mem_alloc_pitch(CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height,
-                                            unsigned element_bytes);
-    std::optional<CUresult> mem_alloc_async(CUdeviceptr* out, std::size_t bytes, CUstream stream, DefaultStream);
+    std::optional<CUresult> mem_alloc_pitch(CUdeviceptr* out, std::size_t* pitch, std::size_t width,
+                                            std::size_t height, unsigned element_bytes);
+    std::optional<CUresult> mem_alloc_async(CUdeviceptr* out, std::size_t bytes, CUstream stream,
+                                            DefaultStream);
     std::optional<CUresult> mem_free(CUdeviceptr address);
     std::optional<CUresult> mem_free_async(CUdeviceptr address, CUstream stream, DefaultStream);
     std::optional<CUresult> mem_get_info(std::size_t* free_bytes, std::size_t* total_bytes);
     std::optional<CUresult> mem_get_address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address);
-    /// The program's memory may not move from here on (IPC export, tensor map, registration, graph capture...).
+    /// The program's memory may not move from here on (IPC export, tensor map, registration, graph
+    /// capture...).
     void escape(CUdeviceptr address, const char* reason);
     bool is_managed(CUdeviceptr address) const;
     /// For memory that may have no mapping at the moment the driver cannot answer.
     std::optional<CUresult> pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address);
 
-    // --- ops --------------------------------------------------------------------------------------------------------
+    // --- ops
+    // --------------------------------------------------------------------------------------------------------
     OpToken begin_kernel(const KernelLaunch& launch, DefaultStream);
-    OpToken begin_copy(const CopySpan& destination, const CopySpan& source, CUstream stream, DefaultStream, bool synchronous);
-    OpToken begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream, DefaultStream, bool synchronous);
+    OpToken begin_copy(const CopySpan& destination, const CopySpan& source, CUstream stream, DefaultStream,
+                       bool synchronous);
+    OpToken begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream, DefaultStream,
+                         bool synchronous);
     OpToken begin_graph_launch(CUgraphExec graph, CUstream stream, DefaultStream);
     void end_op(OpToken& token, CUresult result);
 
-    // --- capture and graphs -------------------------------------------------------------------------------------
-    /// Before cuStreamBeginCapture(ToGraph), and after cuStreamEndCapture (whatever it returned). Between the two an
-    /// op on a capturing stream is not made resident: the graph's buffers are, before each launch of it.
+    // --- capture and graphs
+    // -------------------------------------------------------------------------------------
+    /// Before cuStreamBeginCapture(ToGraph), and after cuStreamEndCapture (whatever it returned). Between the
+    /// two an op on a capturing stream is not made resident: the graph's buffers are, before each launch of
+    /// it.
     void capture_begins(CUstream stream, DefaultStream);
     void capture_ended(CUstream stream);
     void graph_instantiated(CUgraphExec exec, CUgraph graph);
-    /// After cuGraphExecUpdate / cuGraphExec*NodeSetParams: what the new parameters touch is added to the exec's set.
+    /// After cuGraphExecUpdate / cuGraphExec*NodeSetParams: what the new parameters touch is added to the
+    /// exec's set.
     void graph_exec_updated(CUgraphExec exec, CUgraph graph);
     void graph_exec_kernel_changed(CUgraphExec exec, CUgraphNode node, const KernelLaunch& launch);
-    void graph_exec_copy_changed(CUgraphExec exec, CUgraphNode node, const CopySpan& destination, const CopySpan& source);
+    void graph_exec_copy_changed(CUgraphExec exec, CUgraphNode node, const CopySpan& destination,
+                                 const CopySpan& source);
     void graph_exec_destroyed(CUgraphExec exec);
 
-    // --- ends -------------------------------------------------------------------------------------------------------
-    void stream_destroyed(CUstream stream);          ///< before the real call
-    void function_unloaded(CUmodule module);         ///< before the real call: cached parameter layouts go
-    void context_going(CUcontext context);           ///< before destroy / primary reset / release
+    // --- ends
+    // -------------------------------------------------------------------------------------------------------
+    void stream_destroyed(CUstream stream);   ///< before the real call
+    void function_unloaded(CUmodule module);  ///< before the real call: cached parameter layouts go
+    void context_going(CUcontext context);    ///< before destroy / primary reset / release
     void context_gone(CUcontext context);
-    void iteration_mark();                           ///< swapadvisor_iteration()
+    void iteration_mark();  ///< swapadvisor_iteration()
 
   protected:
     Runtime() = default;

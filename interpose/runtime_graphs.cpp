@@ -13,10 +13,12 @@ namespace {
 bool is_special_launch(const DriverApi& api, CUgraphNode node) {
     if (api.cuGraphKernelNodeGetAttribute_ == nullptr) return false;
     CUkernelNodeAttrValue value{};
-    if (api.cuGraphKernelNodeGetAttribute_(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value) == CUDA_SUCCESS && value.cooperative != 0)
+    if (api.cuGraphKernelNodeGetAttribute_(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value) == CUDA_SUCCESS &&
+        value.cooperative != 0)
         return true;
     value = {};
-    return api.cuGraphKernelNodeGetAttribute_(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value) == CUDA_SUCCESS &&
+    return api.cuGraphKernelNodeGetAttribute_(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value) ==
+               CUDA_SUCCESS &&
            value.clusterDim.x * value.clusterDim.y * value.clusterDim.z > 1;
 }
 
@@ -39,9 +41,12 @@ bool keep_launch(FunctionTable& functions, GraphNode& node, const KernelLaunch& 
         const void* buffer = nullptr;
         std::size_t bytes = 0;
         for (void** entry = launch.extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
-            if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = entry[1];
-            else if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<std::size_t*>(entry[1]);
-            else return false;
+            if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER)
+                buffer = entry[1];
+            else if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE)
+                bytes = *static_cast<std::size_t*>(entry[1]);
+            else
+                return false;
         }
         node.storage.resize(bytes);
         if (bytes != 0) std::memcpy(node.storage.data(), buffer, bytes);
@@ -67,7 +72,8 @@ struct Arguments {
     Arguments& operator=(const Arguments&) = delete;
     std::vector<void*> pointers;
     std::size_t bytes;
-    void* extra[5] = {CU_LAUNCH_PARAM_BUFFER_POINTER, nullptr, CU_LAUNCH_PARAM_BUFFER_SIZE, nullptr, CU_LAUNCH_PARAM_END};
+    void* extra[5] = {CU_LAUNCH_PARAM_BUFFER_POINTER, nullptr, CU_LAUNCH_PARAM_BUFFER_SIZE, nullptr,
+                      CU_LAUNCH_PARAM_END};
     void** params_form;
     void** extra_form;
 };
@@ -89,7 +95,8 @@ struct Reader {
         };
         if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) {
             Arguments arguments(node);
-            scan_arguments(state.functions->info(node.launch.function), arguments.params_form, arguments.extra_form, use);
+            scan_arguments(state.functions->info(node.launch.function), arguments.params_form,
+                           arguments.extra_form, use);
         } else if (node.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
             use(device_side(node.copy.dstMemoryType, node.copy.dstDevice));
             use(device_side(node.copy.srcMemoryType, node.copy.srcDevice));
@@ -125,7 +132,8 @@ struct Reader {
                 continue;
             std::vector<CUgraphNode> all(count);
             std::vector<CUgraphEdgeData> edges(count);
-            if (count != 0 && state.api.cuGraphNodeGetDependencies_(node, all.data(), edges.data(), &count) != CUDA_SUCCESS)
+            if (count != 0 &&
+                state.api.cuGraphNodeGetDependencies_(node, all.data(), edges.data(), &count) != CUDA_SUCCESS)
                 work.opaque = true;
             before[node] = std::move(all);
         }
@@ -163,7 +171,8 @@ struct Reader {
                 return;
             }
             KernelLaunch launch;
-            launch.function = params.func != nullptr ? params.func : reinterpret_cast<CUfunction>(params.kern);
+            launch.function =
+                params.func != nullptr ? params.func : reinterpret_cast<CUfunction>(params.kern);
             launch.grid[0] = params.gridDimX;
             launch.grid[1] = params.gridDimY;
             launch.grid[2] = params.gridDimZ;
@@ -176,13 +185,17 @@ struct Reader {
             if (!keep_launch(*state.functions, node, launch)) work.unread = work.opaque = true;
             if (is_special_launch(api, handle)) work.opaque = true;
         } else if (node.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-            if (api.cuGraphMemcpyNodeGetParams_(handle, &node.copy) != CUDA_SUCCESS) work.unread = work.opaque = true;
+            if (api.cuGraphMemcpyNodeGetParams_(handle, &node.copy) != CUDA_SUCCESS)
+                work.unread = work.opaque = true;
         } else if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) {
-            if (api.cuGraphMemsetNodeGetParams_(handle, &node.fill) != CUDA_SUCCESS) work.unread = work.opaque = true;
+            if (api.cuGraphMemsetNodeGetParams_(handle, &node.fill) != CUDA_SUCCESS)
+                work.unread = work.opaque = true;
         } else if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
             CUgraph child = nullptr;
-            if (api.cuGraphChildGraphNodeGetGraph_(handle, &child) == CUDA_SUCCESS) read(child);
-            else work.unread = work.opaque = true;
+            if (api.cuGraphChildGraphNodeGetGraph_(handle, &child) == CUDA_SUCCESS)
+                read(child);
+            else
+                work.unread = work.opaque = true;
             return;
         } else if (node.type != CU_GRAPH_NODE_TYPE_EMPTY) {
             work.opaque = true;
@@ -203,15 +216,20 @@ CUresult issue(RuntimeState& state, GraphNode& node, CUstream stream) {
     if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) {
         Arguments arguments(node);
         const KernelLaunch& l = node.launch;
-        return api.cuLaunchKernel_(l.function, l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2],
-                                   l.shared_bytes, stream, arguments.params_form, arguments.extra_form);
+        return api.cuLaunchKernel_(l.function, l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1],
+                                   l.block[2], l.shared_bytes, stream, arguments.params_form,
+                                   arguments.extra_form);
     }
     if (node.type == CU_GRAPH_NODE_TYPE_MEMCPY) return api.cuMemcpy3DAsync_(&node.copy, stream);
     if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) {
         const CUDA_MEMSET_NODE_PARAMS& f = node.fill;
         const std::size_t pitch = f.height > 1 ? f.pitch : f.width * f.elementSize;
-        if (f.elementSize == 1) return api.cuMemsetD2D8Async_(f.dst, pitch, static_cast<unsigned char>(f.value), f.width, f.height, stream);
-        if (f.elementSize == 2) return api.cuMemsetD2D16Async_(f.dst, pitch, static_cast<unsigned short>(f.value), f.width, f.height, stream);
+        if (f.elementSize == 1)
+            return api.cuMemsetD2D8Async_(f.dst, pitch, static_cast<unsigned char>(f.value), f.width,
+                                          f.height, stream);
+        if (f.elementSize == 2)
+            return api.cuMemsetD2D16Async_(f.dst, pitch, static_cast<unsigned short>(f.value), f.width,
+                                           f.height, stream);
         return api.cuMemsetD2D32Async_(f.dst, pitch, f.value, f.width, f.height, stream);
     }
     return CUDA_SUCCESS;
@@ -222,7 +240,8 @@ CUresult issue(RuntimeState& state, GraphNode& node, CUstream stream) {
 void forget_graphs_of(RuntimeState& state, const Residency& residency) {
     for (auto& [exec, work] : state.graphs) {
         std::erase_if(work->uses, [&](Buffer* b) { return b->owner == &residency; });
-        for (GraphNode& node : work->nodes) std::erase_if(node.uses, [&](Buffer* b) { return b->owner == &residency; });
+        for (GraphNode& node : work->nodes)
+            std::erase_if(node.uses, [&](Buffer* b) { return b->owner == &residency; });
     }
 }
 
@@ -271,12 +290,14 @@ void Runtime::graph_exec_kernel_changed(CUgraphExec exec, CUgraphNode handle, co
     if (found == state.graphs.end()) return;
     for (GraphNode& node : found->second->nodes)
         if (node.node == handle) {
-            if (!keep_launch(*state.functions, node, launch)) found->second->unread = found->second->opaque = true;
+            if (!keep_launch(*state.functions, node, launch))
+                found->second->unread = found->second->opaque = true;
             Reader{state, *found->second}.note_uses(node);
         }
 }
 
-void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, const CopySpan& destination, const CopySpan& source) {
+void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, const CopySpan& destination,
+                                      const CopySpan& source) {
     RuntimeState& state = RuntimeState::of(this);
     std::lock_guard lock(state.mutex);
     auto found = state.graphs.find(exec);
@@ -322,7 +343,8 @@ OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultSt
     state.mutex.lock();
     auto found = state.graphs.find(exec);
     // A launch into a capture becomes a child node: the outer graph's launch is the op.
-    if (found == state.graphs.end() || found->second->uses.empty() || state.is_capturing(stream, default_stream)) {
+    if (found == state.graphs.end() || found->second->uses.empty() ||
+        state.is_capturing(stream, default_stream)) {
         state.mutex.unlock();
         return {};
     }
@@ -335,12 +357,14 @@ OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultSt
     if (!over || work.opaque) {
         for (Buffer* buffer : work.uses) op.uses.push_back({buffer, Access::read_write, false});
         const unsigned geometry[6] = {static_cast<unsigned>(work.nodes.size()), 0, 0, 0, 0, 0};
-        return state.begin(op, OpKind::graph, work.nodes.size() + 1, geometry, stream, default_stream, "a graph");
+        return state.begin(op, OpKind::graph, work.nodes.size() + 1, geometry, stream, default_stream,
+                           "a graph");
     }
     // Node by node: only what one node touches has to be resident at once, and plans can look inside.
     ++state.unrolled_graphs;
     CUstream target = stream;
-    if (target == nullptr) target = default_stream == DefaultStream::per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    if (target == nullptr)
+        target = default_stream == DefaultStream::per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     OpToken token;
     token.fail = CUDA_SUCCESS;
     for (GraphNode& node : work.nodes) {
@@ -367,7 +391,7 @@ OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultSt
         }
         for (Buffer* buffer : node.uses) op.uses.push_back({buffer, Access::read_write, false});
         OpToken inner = state.begin(op, kind, function, geometry, stream, default_stream, what);
-        if (inner.fail) return inner;  // unlocked
+        if (inner.fail) return inner;                    // unlocked
         if (inner.state == nullptr) state.mutex.lock();  // touches nothing managed
         const CUresult result = issue(state, node, target);
         if (inner.state != nullptr) state.end(op, result);

@@ -13,7 +13,8 @@ constexpr std::size_t kPayloadScan = std::size_t{64} << 20;  // a table of addre
 }
 
 QueueId RuntimeState::queue_for(CUcontext context, CUstream stream, DefaultStream default_stream) {
-    if (stream == nullptr) stream = default_stream == DefaultStream::per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    if (stream == nullptr)
+        stream = default_stream == DefaultStream::per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     return timeline->queue(context, stream, stream == CU_STREAM_PER_THREAD ? thread_number() : 0);
 }
 
@@ -23,10 +24,12 @@ bool RuntimeState::is_capturing(CUstream stream, DefaultStream default_stream) c
     // The legacy stream cannot be captured, and asking about it may break a capture.
     if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return api.cuStreamIsCapturing_(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+    return api.cuStreamIsCapturing_(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each launch.
+// The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each
+// launch.
 void RuntimeState::map_for_capture(const std::vector<BufferUse>& uses) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
@@ -56,16 +59,20 @@ void RuntimeState::add_kernel_uses(PendingOp& op, const FunctionInfo& info, void
     });
     if (known) return;
     // Its arguments cannot be read: it may use anything.
-    if (first_time(info.id)) say("kernel %s: the driver does not tell its parameters; all memory is made resident for it", info.name.c_str());
+    if (first_time(info.id))
+        say("kernel %s: the driver does not tell its parameters; all memory is made resident for it",
+            info.name.c_str());
     count("kernel with unknown parameters");
     for (auto& managed_context : contexts)
         if (managed_context->residency)
-            managed_context->residency->for_each_large([&](Buffer& buffer) { add_use(op, &buffer, Access::read_write); });
+            managed_context->residency->for_each_large(
+                [&](Buffer& buffer) { add_use(op, &buffer, Access::read_write); });
 }
 
 // Addresses that travel to the device as data may be used by any kernel later: what they name may not move.
 void RuntimeState::scan_payload(const CopySpan& destination, const CopySpan& source) {
-    if (source.host == nullptr || source.bytes > kPayloadScan || destination.address == 0 || source.pitched) return;
+    if (source.host == nullptr || source.bytes > kPayloadScan || destination.address == 0 || source.pitched)
+        return;
     find_addresses(source.host, source.bytes, destination.address, low, high, [&](std::uint64_t word) {
         Buffer* buffer = find(word);
         if (buffer == nullptr || buffer->small || buffer->escaped != nullptr || word < buffer->address ||
@@ -73,7 +80,8 @@ void RuntimeState::scan_payload(const CopySpan& destination, const CopySpan& sou
             return;
         buffer->owner->set_escaped(*buffer, "its address was copied to the device");
         for (auto& m : contexts)
-            if (m->residency.get() == buffer->owner) m->recorder->escaped(buffer->id, "its address was copied to the device");
+            if (m->residency.get() == buffer->owner)
+                m->recorder->escaped(buffer->id, "its address was copied to the device");
     });
 }
 
@@ -81,7 +89,8 @@ OpToken RuntimeState::fail(PendingOp& op, CUresult result, const char* what) {
     if (op.home != nullptr) {
         const std::string& why = op.home->residency->why();
         if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-            const std::string line = std::string(what) + (why.empty() ? " could not get the device memory it uses" : " " + why);
+            const std::string line =
+                std::string(what) + (why.empty() ? " could not get the device memory it uses" : " " + why);
             say("out of memory: %s", line.c_str());
             if (notes.size() < 100) notes.push_back(line);
         }
@@ -114,7 +123,8 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     for (auto& m : contexts)
         if (m->residency.get() == owner) op.home = m.get();
     CUcontext context = nullptr;
-    if (CUresult result = api.cuCtxGetCurrent_(&context); result != CUDA_SUCCESS) return fail(op, result, what);
+    if (CUresult result = api.cuCtxGetCurrent_(&context); result != CUDA_SUCCESS)
+        return fail(op, result, what);
     op.queue = queue_for(context, stream, default_stream);
 
     OpView view;
@@ -130,9 +140,12 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     if (logging(LogTopic::ops)) [[unlikely]] {
         std::string line;
         for (const BufferUse& use : op.uses)
-            line += (use.buffer->small ? " s" : " b") + std::to_string(use.buffer->id) + ":" + std::to_string(use.buffer->bytes);
-        say("op %llu %s [%u %u %u %u %u %u] stream %p%s", static_cast<unsigned long long>(op.home->director->next_seq()), what,
-            geometry[0], geometry[1], geometry[2], geometry[3], geometry[4], geometry[5], static_cast<void*>(view.stream), line.c_str());
+            line += (use.buffer->small ? " s" : " b") + std::to_string(use.buffer->id) + ":" +
+                    std::to_string(use.buffer->bytes);
+        say("op %llu %s [%u %u %u %u %u %u] stream %p%s",
+            static_cast<unsigned long long>(op.home->director->next_seq()), what, geometry[0], geometry[1],
+            geometry[2], geometry[3], geometry[4], geometry[5], static_cast<void*>(view.stream),
+            line.c_str());
     }
     op.home->director->before_op(view, op.uses);
     for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
@@ -203,8 +216,10 @@ OpToken Runtime::begin_kernel(const KernelLaunch& launch, DefaultStream default_
     FunctionInfo& info = state.functions->info(launch.function);
     state.add_kernel_uses(op, info, launch.params, launch.extra);
     if (!op.uses.empty() && !info.told) state.tell_name(op.uses.front().buffer->owner, info);
-    const unsigned geometry[6] = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2]};
-    return state.begin(op, OpKind::kernel, info.id, geometry, launch.stream, default_stream, info.name.c_str());
+    const unsigned geometry[6] = {launch.grid[0],  launch.grid[1],  launch.grid[2],
+                                  launch.block[0], launch.block[1], launch.block[2]};
+    return state.begin(op, OpKind::kernel, info.id, geometry, launch.stream, default_stream,
+                       info.name.c_str());
 }
 
 void RuntimeState::tell_name(Residency* owner, FunctionInfo& info) {
@@ -227,18 +242,22 @@ OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source,
     Buffer* from = source.address != 0 ? state.find(source.address) : nullptr;
     if (to != nullptr && destination.bytes != 0) {
         state.scan_payload(destination, source);
-        const bool whole = destination.address == to->address && destination.bytes >= to->bytes && !destination.pitched && from != to;
+        const bool whole = destination.address == to->address && destination.bytes >= to->bytes &&
+                           !destination.pitched && from != to;
         state.add_use(op, to, Access::write, whole);
     }
     if (from != nullptr && source.bytes != 0) state.add_use(op, from, Access::read);
-    const OpKind kind = to == nullptr ? OpKind::memcpy_d2h : source.address != 0 ? OpKind::memcpy_d2d : OpKind::memcpy_h2d;
+    const OpKind kind = to == nullptr         ? OpKind::memcpy_d2h
+                        : source.address != 0 ? OpKind::memcpy_d2d
+                                              : OpKind::memcpy_h2d;
     const std::uint64_t bytes = std::max(destination.bytes, source.bytes);
-    const unsigned geometry[6] = {static_cast<unsigned>(bytes), static_cast<unsigned>(bytes >> 32), 0, 0, 0, 0};
+    const unsigned geometry[6] = {
+        static_cast<unsigned>(bytes), static_cast<unsigned>(bytes >> 32), 0, 0, 0, 0};
     return state.begin(op, kind, 0, geometry, stream, default_stream, "a copy");
 }
 
-OpToken Runtime::begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream, DefaultStream default_stream,
-                              bool synchronous) {
+OpToken Runtime::begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream,
+                              DefaultStream default_stream, bool synchronous) {
     RuntimeState& state = RuntimeState::of(this);
     if (state.live.load(std::memory_order_relaxed) == 0) return {};
     PendingOp& op = thread_op();
@@ -249,7 +268,8 @@ OpToken Runtime::begin_memset(CUdeviceptr address, std::size_t bytes, CUstream s
     op.uses.clear();
     if (Buffer* buffer = state.find(address); buffer != nullptr && bytes != 0)
         state.add_use(op, buffer, Access::write);
-    const unsigned geometry[6] = {static_cast<unsigned>(bytes), static_cast<unsigned>(std::uint64_t{bytes} >> 32), 0, 0, 0, 0};
+    const unsigned geometry[6] = {
+        static_cast<unsigned>(bytes), static_cast<unsigned>(std::uint64_t{bytes} >> 32), 0, 0, 0, 0};
     return state.begin(op, OpKind::memset, 0, geometry, stream, default_stream, "a memset");
 }
 

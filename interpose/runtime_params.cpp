@@ -16,8 +16,10 @@ FunctionInfo& FunctionTable::look_up(CUfunction function, Entry& entry) {
         // A CUkernel may be passed as a CUfunction.
         auto kernel = reinterpret_cast<CUkernel>(function);
         const char* name = nullptr;
-        if ((api_.cuFuncGetName_ != nullptr && api_.cuFuncGetName_(&name, function) == CUDA_SUCCESS && name != nullptr) ||
-            (api_.cuKernelGetName_ != nullptr && api_.cuKernelGetName_(&name, kernel) == CUDA_SUCCESS && name != nullptr))
+        if ((api_.cuFuncGetName_ != nullptr && api_.cuFuncGetName_(&name, function) == CUDA_SUCCESS &&
+             name != nullptr) ||
+            (api_.cuKernelGetName_ != nullptr && api_.cuKernelGetName_(&name, kernel) == CUDA_SUCCESS &&
+             name != nullptr))
             slot->name = name;
         slot->id = name_hash(slot->name);
         auto all_params = [&](auto get) {
@@ -25,7 +27,8 @@ FunctionInfo& FunctionTable::look_up(CUfunction function, Entry& entry) {
                 std::size_t offset = 0, bytes = 0;
                 const CUresult result = get(i, &offset, &bytes);
                 if (result != CUDA_SUCCESS) return result == CUDA_ERROR_INVALID_VALUE;
-                slot->params.push_back({static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
+                slot->params.push_back(
+                    {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(bytes)});
             }
         };
         if (api_.cuFuncGetParamInfo_ != nullptr)

@@ -20,7 +20,7 @@ struct FunctionInfo {
     std::string name;
     bool layout_known = false;
     std::vector<Param> params;
-    bool told = false;     ///< the recorder knows the name
+    bool told = false;  ///< the recorder knows the name
 };
 
 /// Not thread-safe. Each function is asked about once, the end of its list included.
@@ -47,7 +47,8 @@ class FunctionTable {
     std::unordered_map<CUfunction, std::unique_ptr<FunctionInfo>> all_;
 };
 
-/// Calls `word(std::uint64_t)` for every aligned 8-byte word of the arguments. False if their extent is unknown.
+/// Calls `word(std::uint64_t)` for every aligned 8-byte word of the arguments. False if their extent is
+/// unknown.
 template <class Word>
 bool scan_arguments(const FunctionInfo& info, void** params, void** extra, Word&& word) {
     auto scan = [&](const void* data, std::size_t bytes) {
@@ -68,9 +69,12 @@ bool scan_arguments(const FunctionInfo& info, void** params, void** extra, Word&
     const void* buffer = nullptr;
     std::size_t bytes = 0;
     for (void** entry = extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
-        if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = entry[1];
-        else if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<std::size_t*>(entry[1]);
-        else return false;
+        if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = entry[1];
+        else if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            bytes = *static_cast<std::size_t*>(entry[1]);
+        else
+            return false;
     }
     if (buffer != nullptr) scan(buffer, bytes);
     return true;

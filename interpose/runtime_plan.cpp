@@ -25,7 +25,11 @@ std::uint64_t key_of(const OpView& view, const std::vector<BufferUse>& uses) {
 }  // namespace
 
 PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
-    : state_(state), managed_(managed), residency_(*managed.residency), switch_(residency_), timer_(state.api) {
+    : state_(state),
+      managed_(managed),
+      residency_(*managed.residency),
+      switch_(residency_),
+      timer_(state.api) {
     switch_.may_install = [this] { return !state_.timeline->capturing(); };
     switch_.on_no_room = [this](std::uint64_t signature) {
         switch_.forget_plan(signature);
@@ -40,7 +44,9 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
     };
 }
 
-PlanDirector::~PlanDirector() { stop(); }
+PlanDirector::~PlanDirector() {
+    stop();
+}
 
 void PlanDirector::stop() {
     {
@@ -63,13 +69,15 @@ void PlanDirector::after_op(Mark mark) {
     if (switch_.after_op(mark)) time_boundary(state_.timeline->stream(mark.queue));
 }
 
-// Device time from boundary to boundary, from one event each; only of iterations with nothing else in between.
+// Device time from boundary to boundary, from one event each; only of iterations with nothing else in
+// between.
 void PlanDirector::time_boundary(CUstream stream) {
     const DriverApi& api = state_.api;
     while (boundaries_.size() >= 2 && api.cuEventQuery_(boundaries_[1].event) == CUDA_SUCCESS) {
         const Boundary &first = boundaries_[0], &second = boundaries_[1];
         float milliseconds = 0;
-        if (second.seq - first.seq == counts().ops_per_iteration && first.planned == second.planned && second.planned == planned() &&
+        if (second.seq - first.seq == counts().ops_per_iteration && first.planned == second.planned &&
+            second.planned == planned() &&
             api.cuEventElapsedTime_(&milliseconds, first.event, second.event) == CUDA_SUCCESS)
             measured_ns_ = static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5);
         api.cuEventDestroy_(first.event);
@@ -78,11 +86,14 @@ void PlanDirector::time_boundary(CUstream stream) {
     if (boundaries_.size() >= 64) return;
     CUevent event = nullptr;
     if (api.cuEventCreate_(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return;
-    if (api.cuEventRecord_(event, stream) == CUDA_SUCCESS) boundaries_.push_back({event, next_seq_, planned()});
-    else api.cuEventDestroy_(event);
+    if (api.cuEventRecord_(event, stream) == CUDA_SUCCESS)
+        boundaries_.push_back({event, next_seq_, planned()});
+    else
+        api.cuEventDestroy_(event);
 }
 
-// --- plans ----------------------------------------------------------------------------------------------------------
+// --- plans
+// ----------------------------------------------------------------------------------------------------------
 
 std::int64_t PlanDirector::room() const {
     return static_cast<std::int64_t>(residency_.memory_limit_bytes()) -
@@ -118,7 +129,9 @@ void PlanDirector::look_at_recorder() {
 }
 
 void PlanDirector::request() {
-    if (!config().plan_in_background || std::find(requested_.begin(), requested_.end(), plan_signature_) != requested_.end()) return;
+    if (!config().plan_in_background ||
+        std::find(requested_.begin(), requested_.end(), plan_signature_) != requested_.end())
+        return;
     timer_.poll(*managed_.recorder);
     managed_.recorder->flush();
     auto iteration = managed_.recorder->steady_with_durations();
@@ -131,7 +144,8 @@ void PlanDirector::request() {
             if (ops[i].duration_ns > 0) timed->ops[i].duration_ns = ops[i].duration_ns;
         iteration = timed;
     }
-    if (!measure_device(residency_, managed_.model)) say("the copy rates of the device could not be measured: planning with guesses");
+    if (!measure_device(residency_, managed_.model))
+        say("the copy rates of the device could not be measured: planning with guesses");
     managed_.recorder->set_device(managed_.model, static_cast<std::int64_t>(residency_.memory_limit_bytes()));
     requested_.push_back(plan_signature_);
     Job job;
@@ -144,7 +158,8 @@ void PlanDirector::request() {
         if (stopping_) return;
         jobs_.push_back(std::move(job));
         if (!thread_.joinable())
-            start_quiet_thread(thread_, [](void* self) { static_cast<PlanDirector*>(self)->work(); }, this);
+            start_quiet_thread(
+                thread_, [](void* self) { static_cast<PlanDirector*>(self)->work(); }, this);
     }
     wake_.notify_one();
 }
@@ -159,7 +174,8 @@ void PlanDirector::collect_ready() {
     any_ready_.store(false, std::memory_order_relaxed);
 }
 
-// --- the background thread ------------------------------------------------------------------------------------------
+// --- the background thread
+// ------------------------------------------------------------------------------------------
 
 void PlanDirector::work() {
     for (;;) {
@@ -181,7 +197,9 @@ void PlanDirector::run_job(const Job& job) {
     request.limit_bytes = job.limit_bytes;
     request.chunk_bytes = static_cast<std::int64_t>(residency_.options().page_bytes);
     request.model = job.model;
-    request.function_name = [this](std::uint64_t function) { return managed_.recorder->function_name(function); };
+    request.function_name = [this](std::uint64_t function) {
+        return managed_.recorder->function_name(function);
+    };
     request.cancel = &stopping_;
     run_planner(request, [&](const planner::Plan& plan) {
         std::string error;

@@ -1,5 +1,6 @@
-// Decides, for one context, between on demand and plans: finds out where the program is, has plans made in the
-// background for the iterations that the recorder finds, installs them at boundaries, and leaves them when the program does.
+// Decides, for one context, between on demand and plans: finds out where the program is, has plans made in
+// the background for the iterations that the recorder finds, installs them at boundaries, and leaves them
+// when the program does.
 #pragma once
 
 #include <atomic>
@@ -25,20 +26,23 @@ class PlanDirector {
     PlanDirector(RuntimeState& state, ManagedContext& managed);
     ~PlanDirector();
 
-    // --- under the runtime's lock -----------------------------------------------------------------------------------
+    // --- under the runtime's lock
+    // -----------------------------------------------------------------------------------
     PlanSwitch& steering() { return switch_; }
     void before_op(const OpView& view, const std::vector<BufferUse>& uses);
     void after_op(Mark mark);
     bool time_begin(CUstream stream) { return timer_.enabled() && timer_.begin(stream); }
     void time_end(CUstream stream, std::uint64_t seq, bool issued) {
-        if (issued) timer_.end(stream, seq);
-        else timer_.cancel(stream);
+        if (issued)
+            timer_.end(stream, seq);
+        else
+            timer_.cancel(stream);
     }
     std::uint64_t next_seq() const { return next_seq_; }
     const SwitchCounts& counts() const { return switch_.counts(); }
     bool planned() const { return switch_.planned(); }
-    std::int64_t infinite_ns() const { return infinite_ns_; }   ///< the ops of an iteration alone
-    std::int64_t measured_ns() const { return measured_ns_; }   ///< newest iteration, device time
+    std::int64_t infinite_ns() const { return infinite_ns_; }  ///< the ops of an iteration alone
+    std::int64_t measured_ns() const { return measured_ns_; }  ///< newest iteration, device time
 
     /// Ends the background thread (waits for it).
     void stop();
@@ -54,7 +58,7 @@ class PlanDirector {
         std::int64_t infinite_ns = -1;
     };
 
-    std::int64_t room() const;                     ///< device memory that a plan may use
+    std::int64_t room() const;  ///< device memory that a plan may use
     void look_at_recorder();
     void request();
     void collect_ready();
@@ -69,9 +73,9 @@ class PlanDirector {
     EventTimer timer_;
     std::uint64_t next_seq_ = 0;
     std::uint64_t seen_version_ = 0;
-    std::uint64_t plan_signature_ = 0;             ///< of the iteration to plan for next; 0: none
-    std::uint64_t plan_at_seq_ = ~0ull;            ///< when its timings will have come in
-    std::vector<std::uint64_t> requested_;         ///< signatures
+    std::uint64_t plan_signature_ = 0;      ///< of the iteration to plan for next; 0: none
+    std::uint64_t plan_at_seq_ = ~0ull;     ///< when its timings will have come in
+    std::vector<std::uint64_t> requested_;  ///< signatures
     std::int64_t infinite_ns_ = -1, measured_ns_ = -1;
     struct Boundary {
         CUevent event;
@@ -80,7 +84,7 @@ class PlanDirector {
     };
     std::deque<Boundary> boundaries_;
 
-    std::mutex mutex_;                             ///< guards what follows
+    std::mutex mutex_;  ///< guards what follows
     std::condition_variable wake_;
     std::thread thread_;
     std::vector<Job> jobs_;

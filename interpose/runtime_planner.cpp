@@ -17,7 +17,8 @@
 namespace swapadvisor {
 namespace {
 
-using PlanFunction = int (*)(const char*, const char*, const std::atomic<bool>*, void (*)(void*, const char*), void*, char**, char**);
+using PlanFunction = int (*)(const char*, const char*, const std::atomic<bool>*, void (*)(void*, const char*),
+                             void*, char**, char**);
 using nlohmann::json;
 
 /// The planner lies beside this object; it brings libraries of its own, which the program must not see.
@@ -29,7 +30,8 @@ PlanFunction open_planner(std::string& error) {
     }
     std::string path = info.dli_fname;
     const std::size_t slash = path.rfind('/');
-    path = (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) + "/libswapadvisor_planner.so";
+    path = (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) +
+           "/libswapadvisor_planner.so";
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         const char* text = dlerror();
@@ -43,17 +45,20 @@ PlanFunction open_planner(std::string& error) {
 
 planner::Placement placement(const json& at) {
     planner::Placement result;
-    for (const json& range : at) result.push_back({range.at(0).get<std::int32_t>(), range.at(1).get<std::int32_t>()});
+    for (const json& range : at)
+        result.push_back({range.at(0).get<std::int32_t>(), range.at(1).get<std::int32_t>()});
     return result;
 }
 
 /// Throws json exceptions or std::runtime_error on anything malformed.
 planner::Plan parse(const std::string& text, const std::vector<std::int32_t>& ids) {
     const json j = json::parse(text);
-    if (j.at("format") != "swapadvisor-plan" || j.at("version") != 1) throw std::runtime_error("not a plan of version 1");
+    if (j.at("format") != "swapadvisor-plan" || j.at("version") != 1)
+        throw std::runtime_error("not a plan of version 1");
     auto tensor = [&](const json& value) {
         const auto id = value.get<std::int64_t>();
-        if (id < 0 || id >= static_cast<std::int64_t>(ids.size())) throw std::runtime_error("tensor " + std::to_string(id) + " is out of range");
+        if (id < 0 || id >= static_cast<std::int64_t>(ids.size()))
+            throw std::runtime_error("tensor " + std::to_string(id) + " is out of range");
         return ids[static_cast<std::size_t>(id)];
     };
     planner::Plan plan;
@@ -64,14 +69,17 @@ planner::Plan parse(const std::string& text, const std::vector<std::int32_t>& id
     plan.chunks = j.at("pool").at("chunks").get<std::int32_t>();
     plan.arena_bytes = j.at("arena_bytes").get<std::int64_t>();
     for (const json& value : j.at("arena")) plan.arena.push_back(tensor(value));
-    for (const json& value : j.at("initial")) plan.initial.push_back({tensor(value.at("tensor")), placement(value.at("at"))});
+    for (const json& value : j.at("initial"))
+        plan.initial.push_back({tensor(value.at("tensor")), placement(value.at("at"))});
     static const std::pair<const char*, planner::ActionKind> kinds[] = {
-        {"alloc", planner::ActionKind::alloc}, {"free", planner::ActionKind::free}, {"save", planner::ActionKind::save},
-        {"out", planner::ActionKind::out},     {"drop", planner::ActionKind::drop}, {"in", planner::ActionKind::in}};
+        {"alloc", planner::ActionKind::alloc}, {"free", planner::ActionKind::free},
+        {"save", planner::ActionKind::save},   {"out", planner::ActionKind::out},
+        {"drop", planner::ActionKind::drop},   {"in", planner::ActionKind::in}};
     for (const json& value : j.at("actions")) {
         planner::Action action;
         const auto name = value.at("action").get<std::string>();
-        const auto* kind = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return name == k.first; });
+        const auto* kind =
+            std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return name == k.first; });
         if (kind == std::end(kinds)) throw std::runtime_error("unknown action " + name);
         action.kind = kind->second;
         action.tensor = tensor(value.at("tensor"));
@@ -90,10 +98,12 @@ void extend_lives(Iteration& part, std::int64_t limit_bytes) {
     constexpr std::int32_t kLate = 16;  // ops
     std::vector<std::int32_t> last(part.tensors.size(), -1);
     for (std::size_t op = 0; op < part.ops.size(); ++op)
-        for (const OpRecord::Use& use : part.ops[op].uses) last[static_cast<std::size_t>(use.tensor)] = static_cast<std::int32_t>(op);
+        for (const OpRecord::Use& use : part.ops[op].uses)
+            last[static_cast<std::size_t>(use.tensor)] = static_cast<std::int32_t>(op);
     std::vector<std::int64_t> held(part.ops.size(), 0);
     for (std::size_t op = 0; op < part.ops.size(); ++op)
-        for (const OpRecord::Use& use : part.ops[op].uses) held[op] += part.tensors[static_cast<std::size_t>(use.tensor)].bytes;
+        for (const OpRecord::Use& use : part.ops[op].uses)
+            held[op] += part.tensors[static_cast<std::size_t>(use.tensor)].bytes;
     std::int32_t op = 0;
     for (const IterationEvent& event : part.events) {
         if (event.kind == EventKind::op) ++op;
@@ -124,8 +134,8 @@ void offer_text(void* user, const char* text) {
     }
 }
 
-/// A plan file made from a trace of this program (by `swapadvisor plan`): its tensors are those of the whole iteration.
-/// Throws if it cannot be read or was made for another iteration.
+/// A plan file made from a trace of this program (by `swapadvisor plan`): its tensors are those of the whole
+/// iteration. Throws if it cannot be read or was made for another iteration.
 planner::Plan load_plan(const std::string& path, const Iteration& iteration) {
     std::ifstream file(path);
     if (!file) throw std::runtime_error("it cannot be read");
@@ -135,18 +145,20 @@ planner::Plan load_plan(const std::string& path, const Iteration& iteration) {
     for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = static_cast<std::int32_t>(t);
     planner::Plan plan = parse(text.str(), ids);
     if (plan.schedule.size() != iteration.ops.size())
-        throw std::runtime_error("it has " + std::to_string(plan.schedule.size()) + " ops, the program's iteration has " +
-                                 std::to_string(iteration.ops.size()));
+        throw std::runtime_error("it has " + std::to_string(plan.schedule.size()) +
+                                 " ops, the program's iteration has " + std::to_string(iteration.ops.size()));
     auto check = [&](planner::TensorId tensor, const planner::Placement& at) {
         std::int64_t chunks = 0;
         for (const planner::ChunkRange& range : at) chunks += range.count;
         const std::int64_t bytes = iteration.tensors[static_cast<std::size_t>(tensor)].bytes;
         if (plan.chunk_bytes <= 0 || chunks != (bytes + plan.chunk_bytes - 1) / plan.chunk_bytes)
-            throw std::runtime_error("its tensor " + std::to_string(tensor) + " is not of the size of the program's");
+            throw std::runtime_error("its tensor " + std::to_string(tensor) +
+                                     " is not of the size of the program's");
     };
     for (const planner::InitialTensor& initial : plan.initial) check(initial.tensor, initial.at);
     for (const planner::Action& action : plan.actions)
-        if (action.kind == planner::ActionKind::alloc || action.kind == planner::ActionKind::in) check(action.tensor, action.at);
+        if (action.kind == planner::ActionKind::alloc || action.kind == planner::ActionKind::in)
+            check(action.tensor, action.at);
     return plan;
 }
 
@@ -168,7 +180,9 @@ Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std
         part.tensors.push_back(tensor);
     }
     for (OpRecord& op : part.ops) {
-        std::erase_if(op.uses, [&](const OpRecord::Use& use) { return fresh[static_cast<std::size_t>(use.tensor)] < 0; });
+        std::erase_if(op.uses, [&](const OpRecord::Use& use) {
+            return fresh[static_cast<std::size_t>(use.tensor)] < 0;
+        });
         for (OpRecord::Use& use : op.uses) use.tensor = fresh[static_cast<std::size_t>(use.tensor)];
     }
     std::erase_if(part.events, [&](const IterationEvent& event) {
@@ -184,7 +198,8 @@ std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes
     std::ifstream file(path);
     if (!file) throw std::runtime_error("it cannot be read");
     const json j = json::parse(file);
-    const auto pool = j.at("pool").at("chunk_bytes").get<std::uint64_t>() * j.at("pool").at("chunks").get<std::uint64_t>();
+    const auto pool =
+        j.at("pool").at("chunk_bytes").get<std::uint64_t>() * j.at("pool").at("chunks").get<std::uint64_t>();
     const auto arena = j.at("arena_bytes").get<std::uint64_t>();
     // Small memory comes in pages here, and not all of it is in the plan.
     return (pool + page_bytes - 1) / page_bytes * page_bytes + (arena / page_bytes + 2) * page_bytes;
@@ -197,7 +212,8 @@ void run_planner(PlanRequest& request, const std::function<bool(const planner::P
     if (!config().plan_path.empty()) try {
             if (offer(load_plan(config().plan_path, *request.iteration))) return;
         } catch (const std::exception& e) {
-            say("plan %s does not fit this program (%s): planning anew", config().plan_path.c_str(), e.what());
+            say("plan %s does not fit this program (%s): planning anew", config().plan_path.c_str(),
+                e.what());
         }
     std::vector<std::int32_t> ids;
     const Iteration part = planned_part(*request.iteration, request.limit_bytes, ids);
@@ -210,7 +226,8 @@ void run_planner(PlanRequest& request, const std::function<bool(const planner::P
     }
     GraphNames names;
     char signature[32];
-    std::snprintf(signature, sizeof signature, "%016llx", static_cast<unsigned long long>(request.iteration->signature));
+    std::snprintf(signature, sizeof signature, "%016llx",
+                  static_cast<unsigned long long>(request.iteration->signature));
     names.graph = signature;
     names.source = "swapadvisor runtime";
     names.function_name = request.function_name;
@@ -226,11 +243,13 @@ void run_planner(PlanRequest& request, const std::function<bool(const planner::P
                     {"chunk_bytes", request.chunk_bytes},
                     {"arena_below_bytes", 0},
                     {"seconds", config().plan_seconds},
-                    {"threads", config().plan_threads > 0 ? config().plan_threads : std::max(1, static_cast<int>(cores / 2))},
+                    {"threads", config().plan_threads > 0 ? config().plan_threads
+                                                          : std::max(1, static_cast<int>(cores / 2))},
                     {"seed", config().plan_seed},
                     {"reorder", false},
                     {"no_remaps", true}};
-    // A quick plan first, so that the program leaves on demand early; the search replaces it if it finds better.
+    // A quick plan first, so that the program leaves on demand early; the search replaces it if it finds
+    // better.
     std::vector<std::string> planners = {"fast"};
     if (config().planner != "fast") planners.push_back(config().planner);
     Offer user{&offer, &ids};
@@ -239,9 +258,12 @@ void run_planner(PlanRequest& request, const std::function<bool(const planner::P
         options["planner"] = name;
         char* plan = nullptr;
         char* text = nullptr;
-        const int failed = plan_function(graph.c_str(), options.dump().c_str(), request.cancel, nullptr, nullptr, &plan, &text);
-        if (failed == 0 && plan != nullptr) offer_text(&user, plan);
-        else if (!request.cancel->load()) say("no plan (%s): %s", name.c_str(), text != nullptr ? text : "unknown reason");
+        const int failed = plan_function(graph.c_str(), options.dump().c_str(), request.cancel, nullptr,
+                                         nullptr, &plan, &text);
+        if (failed == 0 && plan != nullptr)
+            offer_text(&user, plan);
+        else if (!request.cancel->load())
+            say("no plan (%s): %s", name.c_str(), text != nullptr ? text : "unknown reason");
         std::free(plan);
         std::free(text);
     }

@@ -1,5 +1,5 @@
-// From an iteration to plans, through the planner library and the interchange formats. Runs on the background thread;
-// makes no CUDA call (measure_device does, and is called under the runtime's lock).
+// From an iteration to plans, through the planner library and the interchange formats. Runs on the background
+// thread; makes no CUDA call (measure_device does, and is called under the runtime's lock).
 #pragma once
 
 #include <atomic>
@@ -22,19 +22,20 @@ struct PlanRequest {
     DeviceModel model;
     std::function<std::string(std::uint64_t)> function_name;
     const std::atomic<bool>* cancel = nullptr;
-    std::int64_t infinite_ns = -1;   ///< filled in: the ops alone
+    std::int64_t infinite_ns = -1;  ///< filled in: the ops alone
 };
 
-/// Offers each plan as it is found, best last; tensor ids are those of the iteration. Says one line when planning is
-/// not possible.
+/// Offers each plan as it is found, best last; tensor ids are those of the iteration. Says one line when
+/// planning is not possible.
 void run_planner(PlanRequest& request, const std::function<bool(const planner::Plan&)>& offer);
 
-/// Device memory that a plan file asks for, in the runtime's own layout; 0, with a line said, if it is no plan.
+/// Device memory that a plan file asks for, in the runtime's own layout; 0, with a line said, if it is no
+/// plan.
 std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes);
 
-/// The iteration without what plans do not move (arena and unmovable buffers). `ids`: tensor of the result -> tensor.
-/// A tensor that the program frees a little after its last use counts as used until then: its place is not to be had
-/// before, and the alternative, copying it out, would not be in the plan's figures.
+/// The iteration without what plans do not move (arena and unmovable buffers). `ids`: tensor of the result ->
+/// tensor. A tensor that the program frees a little after its last use counts as used until then: its place
+/// is not to be had before, and the alternative, copying it out, would not be in the plan's figures.
 Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std::vector<std::int32_t>& ids);
 
 /// Copy rates, once per context. False if they had to be guessed.

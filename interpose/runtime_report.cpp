@@ -16,7 +16,9 @@ std::vector<ReportModel>& kept() {
     static auto* models = new std::vector<ReportModel>;
     return *models;
 }
-std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+std::int64_t number(std::uint64_t value) {
+    return static_cast<std::int64_t>(value);
+}
 }  // namespace
 
 std::string program_name() {
@@ -49,9 +51,12 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     model.peak_resident_bytes = number(c.peak_resident_bytes);
     model.pinned_bytes = number(r.host().pinned());
     const bool swapped = c.bytes_in + c.bytes_out + c.clean_drops != 0;
-    if (m.director->planned()) model.mode = "planned";
-    else if (p.planned_iterations > 0) model.mode = "mixed";
-    else model.mode = swapped ? "on demand" : "all resident";
+    if (m.director->planned())
+        model.mode = "planned";
+    else if (p.planned_iterations > 0)
+        model.mode = "mixed";
+    else
+        model.mode = swapped ? "on demand" : "all resident";
     model.mode_reason = m.director->planned() ? "" : p.reason;
     if (model.mode == "on demand" && p.reason.empty())
         model.mode_reason = p.iterations == 0 ? "no iteration found" : "no plan was ready";
@@ -70,9 +75,12 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     model.divergences = number(p.divergences);
     model.remaps = number(p.mapping_calls);
     model.clean_drops = number(c.clean_drops);
-    if (m.director->measured_ns() > 0 && m.director->infinite_ns() > 0) model.stall_ns_per_iteration = std::max<std::int64_t>(0, m.director->measured_ns() - m.director->infinite_ns());
+    if (m.director->measured_ns() > 0 && m.director->infinite_ns() > 0)
+        model.stall_ns_per_iteration =
+            std::max<std::int64_t>(0, m.director->measured_ns() - m.director->infinite_ns());
     for (const auto& [what, count] : state.events) model.fallbacks.push_back({what, count});
-    if (state.unrolled_graphs != 0) model.fallbacks.push_back({"graph launched node by node", number(state.unrolled_graphs)});
+    if (state.unrolled_graphs != 0)
+        model.fallbacks.push_back({"graph launched node by node", number(state.unrolled_graphs)});
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> unmovable;
     r.for_each_large([&](Buffer& b) {
         if (b.escaped == nullptr) return;
@@ -80,12 +88,15 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
         ++entry.first;
         entry.second += number(b.bytes);
     });
-    for (const auto& [reason, what] : unmovable) model.unmovable.push_back({"", reason, what.first, what.second});
+    for (const auto& [reason, what] : unmovable)
+        model.unmovable.push_back({"", reason, what.first, what.second});
     model.notes = state.notes;
     return model;
 }
 
-void keep_report(RuntimeState& state, ManagedContext& managed) { kept().push_back(report_model(state, managed)); }
+void keep_report(RuntimeState& state, ManagedContext& managed) {
+    kept().push_back(report_model(state, managed));
+}
 
 void write_reports(RuntimeState& state) {
     std::vector<ReportModel> models = kept();
@@ -99,8 +110,10 @@ void write_reports(RuntimeState& state) {
         if (path.empty()) continue;
         if (written > 0 && path != "-") path += "." + std::to_string(written);
         ++written;
-        if (!write_exit_report(model, path)) say("the report could not be written to %s", path.c_str());
-        else if (path != "-" && !config().quiet) say("report: %s", path.c_str());
+        if (!write_exit_report(model, path))
+            say("the report could not be written to %s", path.c_str());
+        else if (path != "-" && !config().quiet)
+            say("report: %s", path.c_str());
     }
 }
 

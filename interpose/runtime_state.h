@@ -1,6 +1,7 @@
-// What stands behind interpose/runtime.h: one per process, never destroyed (a program may call CUDA from exit handlers).
-// Everything here is guarded by `mutex` unless said otherwise. Files: runtime.cpp (life, allocations), runtime_ops.cpp
-// (ops), runtime_graphs.cpp (captures and graphs), runtime_plan.cpp (planning), runtime_report.cpp (exit).
+// What stands behind interpose/runtime.h: one per process, never destroyed (a program may call CUDA from exit
+// handlers). Everything here is guarded by `mutex` unless said otherwise. Files: runtime.cpp (life,
+// allocations), runtime_ops.cpp (ops), runtime_graphs.cpp (captures and graphs), runtime_plan.cpp (planning),
+// runtime_report.cpp (exit).
 #pragma once
 
 #include <atomic>
@@ -24,8 +25,8 @@ class PlanDirector;
 struct ManagedContext {
     CUcontext context = nullptr;
     CUdevice device = 0;
-    int number = 0;                        ///< in order of first use
-    bool unmanaged = false;                ///< left to the driver (`reason`)
+    int number = 0;          ///< in order of first use
+    bool unmanaged = false;  ///< left to the driver (`reason`)
     std::string reason;
     std::unique_ptr<Residency> residency;
     std::unique_ptr<Recorder> recorder;
@@ -36,8 +37,8 @@ struct ManagedContext {
 /// One op in progress on one thread, from begin_* to end_op.
 struct PendingOp {
     bool busy = false;
-    bool synchronous = false;              ///< the lock is not held in between
-    ManagedContext* home = nullptr;        ///< where it is recorded: the owner of its first buffer
+    bool synchronous = false;        ///< the lock is not held in between
+    ManagedContext* home = nullptr;  ///< where it is recorded: the owner of its first buffer
     QueueId queue = 0;
     std::vector<BufferUse> uses;
     std::vector<Touch> touches;
@@ -51,9 +52,9 @@ struct GraphWork;
 struct RuntimeState : Runtime {
     RuntimeState();
     static RuntimeState& of(Runtime* runtime) { return *static_cast<RuntimeState*>(runtime); }
-    static void shut_down();               ///< at exit: report, then inert
+    static void shut_down();  ///< at exit: report, threads end
 
-    ManagedContext* context_for(CUcontext context);   ///< created on first use; null: no context
+    ManagedContext* context_for(CUcontext context);  ///< created on first use; null: no context
     ManagedContext* current_context();
     Buffer* find(CUdeviceptr address) const;
     bool maybe_managed(std::uint64_t word) const { return word - low < high - low; }
@@ -63,8 +64,8 @@ struct RuntimeState : Runtime {
     void finish_deferred_frees();
 
     /// The common part of begin_*: `op.uses` is filled, the lock is held.
-    OpToken begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry, CUstream stream,
-                  DefaultStream default_stream, const char* what);
+    OpToken begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry,
+                  CUstream stream, DefaultStream default_stream, const char* what);
     OpToken fail(PendingOp& op, CUresult result, const char* what);
     void end(PendingOp& op, CUresult result);
     bool is_capturing(CUstream stream, DefaultStream default_stream) const;
@@ -79,13 +80,14 @@ struct RuntimeState : Runtime {
     std::unique_ptr<Timeline> timeline;
     std::unique_ptr<FunctionTable> functions;
     std::vector<std::unique_ptr<ManagedContext>> contexts;
-    std::atomic<std::uint64_t> live{0};               ///< live managed buffers: 0 means that ops need no look
-    std::uint64_t low = ~0ull, high = 0;              ///< all managed addresses lie in between
+    std::atomic<std::uint64_t> live{0};   ///< live managed buffers: 0 means that ops need no look
+    std::uint64_t low = ~0ull, high = 0;  ///< all managed addresses lie in between
     BufferId next_buffer = 1;
-    std::vector<Buffer*> deferred_frees;              ///< freed while a capture was open
+    std::vector<Buffer*> deferred_frees;  ///< freed while a capture was open
     std::unordered_map<CUgraphExec, std::unique_ptr<GraphWork>> graphs;
     std::uint64_t unrolled_graphs = 0;
-    std::vector<std::pair<std::string, std::int64_t>> events;   ///< for the report: what was served in a simpler way
+    std::vector<std::pair<std::string, std::int64_t>>
+        events;  ///< for the report: what was served in a simpler way
     void count(const std::string& what);
     std::vector<std::string> notes;
 };

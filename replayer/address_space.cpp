@@ -29,7 +29,8 @@ AddressSpace::Region* AddressSpace::region_of(CUdeviceptr address) {
 CUresult AddressSpace::grow(std::uint64_t pages) {
     const std::uint64_t least = pages + 2;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    for (std::uint64_t wanted = std::max(region_bytes_ / page_bytes_, least);; wanted = std::max(wanted / 2, least)) {
+    for (std::uint64_t wanted = std::max(region_bytes_ / page_bytes_, least);;
+         wanted = std::max(wanted / 2, least)) {
         Region region;
         region.pages = wanted;
         result = api_.cuMemAddressReserve_(&region.base, wanted * page_bytes_, page_bytes_, 0, 0);

@@ -1,9 +1,9 @@
-// Device address ranges of one context: reserved in large regions, carved into page-aligned ranges that keep their
-// address for life, and an O(1) map from any address back to its owner.
+// Device address ranges of one context: reserved in large regions, carved into page-aligned ranges that keep
+// their address for life, and an O(1) map from any address back to its owner.
 //
-// Between two ranges lies one page of nothing. A pointer into its lower half still counts for the range before it
-// (one past the end), one into its upper half for the range after it (1-based indexing).
-// Not thread-safe, except that base()/end() of the first region are constant once reserved.
+// Between two ranges lies one page of nothing. A pointer into its lower half still counts for the range
+// before it (one past the end), one into its upper half for the range after it (1-based indexing). Not
+// thread-safe, except that base()/end() of the first region are constant once reserved.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct AddressRange {
 
 class AddressSpace {
   public:
-    /// Reserves nothing yet. `region_bytes` is what the first region tries to get; less is taken if that fails.
+    /// Reserves nothing yet. `region_bytes` is what the first region tries to get; less is taken if that
+    /// fails.
     AddressSpace(const DriverApi& api, std::uint64_t page_bytes, std::uint64_t region_bytes)
         : api_(api), page_bytes_(page_bytes), region_bytes_(region_bytes) {}
     ~AddressSpace();
@@ -59,8 +60,8 @@ class AddressSpace {
     struct Region {
         CUdeviceptr base = 0;
         std::uint64_t pages = 0;
-        std::uint64_t next = 1;      ///< first page never handed out
-        OwnerId* owners = nullptr;   ///< one per page, lazily backed
+        std::uint64_t next = 1;     ///< first page never handed out
+        OwnerId* owners = nullptr;  ///< one per page, lazily backed
     };
     OwnerId find_in(const Region& region, std::uint64_t offset) const;
     Region* region_of(CUdeviceptr address);

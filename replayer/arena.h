@@ -1,6 +1,6 @@
-// Small allocations: an always-resident arena of page-sized slabs. Best fit by size, 512-byte grain, neighbours join
-// when freed. What still guards freed bytes (last uses on several streams) stays with the free block and is handed to
-// the next owner, who waits for it in stream order: a free never stalls anyone.
+// Small allocations: an always-resident arena of page-sized slabs. Best fit by size, 512-byte grain,
+// neighbours join when freed. What still guards freed bytes (last uses on several streams) stays with the
+// free block and is handed to the next owner, who waits for it in stream order: a free never stalls anyone.
 // Not thread-safe. Makes no driver calls: the owner adds slabs.
 #pragma once
 

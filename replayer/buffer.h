@@ -1,11 +1,11 @@
 // One live allocation of the program and where its contents are.
 //
-// The state is that of the work *issued* so far, not of what the device has done: every piece of our own work is
-// ordered by events after what it depends on, so issuing in this order is as good as doing in this order.
+// The state is that of the work *issued* so far, not of what the device has done: every piece of our own work
+// is ordered by events after what it depends on, so issuing in this order is as good as doing in this order.
 //
 //   empty     no contents yet (never touched); may or may not have physical memory
-//   resident  the device copy is the truth ("arriving" while `ready` is not done); `dirty`: the host copy is not valid
-//   absent    the host copy is the truth ("leaving" while `saved` is not done)
+//   resident  the device copy is the truth ("arriving" while `ready` is not done); `dirty`: the host copy is
+//   not valid absent    the host copy is the truth ("leaving" while `saved` is not done)
 #pragma once
 
 #include <cstdint>
@@ -25,31 +25,31 @@ enum class Place : std::uint8_t { empty, resident, absent };
 
 struct Buffer {
     BufferId id = kNoBuffer;
-    OwnerId index = 0;             ///< in its residency's table
+    OwnerId index = 0;  ///< in its residency's table
     CUdeviceptr address = 0;
-    std::uint64_t bytes = 0;       ///< as the program asked for
-    std::uint64_t block_bytes = 0; ///< what it takes
-    AddressRange range;            ///< large ones: their own
+    std::uint64_t bytes = 0;        ///< as the program asked for
+    std::uint64_t block_bytes = 0;  ///< what it takes
+    AddressRange range;             ///< large ones: their own
     Residency* owner = nullptr;
 
-    bool small = false;            ///< lives in the arena, always resident
+    bool small = false;  ///< lives in the arena, always resident
     bool live = false;
-    bool freed = false;            ///< by the program, but something (a graph) still names it
+    bool freed = false;  ///< by the program, but something (a graph) still names it
     Place place = Place::empty;
-    bool backed = false;           ///< physical memory is mapped at the address and belongs to this buffer
-    bool dirty = true;             ///< while resident: differs from the host copy, or there is none
-    const char* escaped = nullptr; ///< reason why it may not move any more
-    std::uint32_t holds = 0;       ///< calls in progress that use it without the lock
-    std::uint32_t graphs = 0;      ///< executable graphs that name it
+    bool backed = false;            ///< physical memory is mapped at the address and belongs to this buffer
+    bool dirty = true;              ///< while resident: differs from the host copy, or there is none
+    const char* escaped = nullptr;  ///< reason why it may not move any more
+    std::uint32_t holds = 0;        ///< calls in progress that use it without the lock
+    std::uint32_t graphs = 0;       ///< executable graphs that name it
 
-    MarkSet ready;                 ///< a user waits for these: arrival, or the former holder's last uses
-    MarkSet uses;                  ///< last use per queue, our own copies included
-    Mark saved;                    ///< last copy to the host
+    MarkSet ready;  ///< a user waits for these: arrival, or the former holder's last uses
+    MarkSet uses;   ///< last use per queue, our own copies included
+    Mark saved;     ///< last copy to the host
     HostBlock host;
-    Slot* slot = nullptr;          ///< on demand: physical memory mapped at `range`; owned by the residency
-    std::int32_t tensor = -1;      ///< in the iteration that is being followed; -1: none
-    std::uint64_t stamp = 0;       ///< number of the last op that touched it
-    Buffer* newer = nullptr;       ///< resident ones on demand, by last touch
+    Slot* slot = nullptr;      ///< on demand: physical memory mapped at `range`; owned by the residency
+    std::int32_t tensor = -1;  ///< in the iteration that is being followed; -1: none
+    std::uint64_t stamp = 0;   ///< number of the last op that touched it
+    Buffer* newer = nullptr;   ///< resident ones on demand, by last touch
     Buffer* older = nullptr;
 
     std::uint64_t pages() const { return range.pages; }
@@ -58,7 +58,7 @@ struct Buffer {
 struct BufferUse {
     Buffer* buffer = nullptr;
     Access access = Access::read_write;
-    bool overwrites = false;   ///< every byte is written and none read: the old contents need not come back
+    bool overwrites = false;  ///< every byte is written and none read: the old contents need not come back
 };
 
 }  // namespace swapadvisor

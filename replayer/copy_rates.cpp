@@ -14,7 +14,9 @@ struct Probe {
 
     double elapsed_ns(CUevent stop) {
         float ms = 0;
-        if (api.cuEventSynchronize_(stop) != CUDA_SUCCESS || api.cuEventElapsedTime_(&ms, start, stop) != CUDA_SUCCESS) return 0;
+        if (api.cuEventSynchronize_(stop) != CUDA_SUCCESS ||
+            api.cuEventElapsedTime_(&ms, start, stop) != CUDA_SUCCESS)
+            return 0;
         return static_cast<double>(ms) * 1e6;
     }
     // Best of three: what else runs on the device only makes it slower.
@@ -23,7 +25,8 @@ struct Probe {
         for (int i = 0; i < 3; ++i) {
             CUstream stream = inward ? in : out;
             api.cuEventRecord_(start, stream);
-            CUresult result = inward ? api.cuMemcpyHtoDAsync_(to, host_in, bytes, stream) : api.cuMemcpyDtoHAsync_(host_out, from, bytes, stream);
+            CUresult result = inward ? api.cuMemcpyHtoDAsync_(to, host_in, bytes, stream)
+                                     : api.cuMemcpyDtoHAsync_(host_out, from, bytes, stream);
             if (result != CUDA_SUCCESS) return 0;
             api.cuEventRecord_(stop_in, stream);
             const double t = elapsed_ns(stop_in);
@@ -40,26 +43,38 @@ CopyRates measure_copy_rates(Residency& r) {
     const DriverApi& api = r.api();
     ContextScope scope(api, r.context());
     const std::uint64_t page = r.addresses().page_bytes();
-    const std::uint64_t pages = std::clamp<std::uint64_t>(r.memory_limit_bytes() / page / 8, 1, std::max<std::uint64_t>(1, (16ull << 20) / page));
+    const std::uint64_t pages = std::clamp<std::uint64_t>(r.memory_limit_bytes() / page / 8, 1,
+                                                          std::max<std::uint64_t>(1, (16ull << 20) / page));
     const std::uint64_t large = pages * page, small = large / 4;
     Buffer *a = nullptr, *b = nullptr;
     const ResidencyCounts before = r.counts();
     HostBlock host = r.host().take(2 * large);
-    if (host && r.allocate(large, kNoBuffer, a) == CUDA_SUCCESS && r.allocate(large, kNoBuffer, b) == CUDA_SUCCESS) {
+    if (host && r.allocate(large, kNoBuffer, a) == CUDA_SUCCESS &&
+        r.allocate(large, kNoBuffer, b) == CUDA_SUCCESS) {
         const BufferUse uses[] = {{a, Access::read_write, false}, {b, Access::read_write, false}};
-        if (r.begin(uses, 2, r.in_queue()) == CUDA_SUCCESS && r.timeline().wait_all(r.context()) == CUDA_SUCCESS) {
-            Probe p{api, r.timeline().stream(r.in_queue()), r.timeline().stream(r.out_queue()), a->address, b->address, host.data, host.data + large};
+        if (r.begin(uses, 2, r.in_queue()) == CUDA_SUCCESS &&
+            r.timeline().wait_all(r.context()) == CUDA_SUCCESS) {
+            Probe p{api,
+                    r.timeline().stream(r.in_queue()),
+                    r.timeline().stream(r.out_queue()),
+                    a->address,
+                    b->address,
+                    host.data,
+                    host.data + large};
             api.cuEventCreate_(&p.start, CU_EVENT_DEFAULT);
             api.cuEventCreate_(&p.stop_in, CU_EVENT_DEFAULT);
             api.cuEventCreate_(&p.stop_out, CU_EVENT_DEFAULT);
             const double in_small = p.one_way(true, small), in_large = p.one_way(true, large);
             const double out_small = p.one_way(false, small), out_large = p.one_way(false, large);
             if (in_large > in_small && in_small > 0 && out_large > out_small && out_small > 0) {
-                const double in_rate = static_cast<double>(large - small) / (in_large - in_small);  // bytes per ns
+                const double in_rate =
+                    static_cast<double>(large - small) / (in_large - in_small);  // bytes per ns
                 const double out_rate = static_cast<double>(large - small) / (out_large - out_small);
                 const double latency = std::max(0.0, (in_large - static_cast<double>(large) / in_rate +
-                                                      out_large - static_cast<double>(large) / out_rate) / 2);
-                // Both ways at once: while both are busy each is scaled by the same factor, which the first to end tells.
+                                                      out_large - static_cast<double>(large) / out_rate) /
+                                                         2);
+                // Both ways at once: while both are busy each is scaled by the same factor, which the first
+                // to end tells.
                 constexpr int kCopies = 4;
                 api.cuEventRecord_(p.start, p.in);
                 api.cuStreamWaitEvent_(p.out, p.start, CU_EVENT_WAIT_DEFAULT);
@@ -76,7 +91,8 @@ CopyRates measure_copy_rates(Residency& r) {
                 factor = factor > 0.98 ? 1 : std::max(factor, 0.1);
                 rates.h2d_bytes_per_s = static_cast<std::int64_t>(in_rate * 1e9 + 0.5);
                 rates.d2h_bytes_per_s = static_cast<std::int64_t>(out_rate * 1e9 + 0.5);
-                rates.duplex_bytes_per_s = static_cast<std::int64_t>(factor * (in_rate + out_rate) * 1e9 + 0.5);
+                rates.duplex_bytes_per_s =
+                    static_cast<std::int64_t>(factor * (in_rate + out_rate) * 1e9 + 0.5);
                 rates.latency_ns = static_cast<std::int64_t>(latency + 0.5);
                 rates.measured = true;
             }

@@ -1,8 +1,8 @@
 // Physical device memory of one context: handles ("slots") within a budget, mapped at address ranges.
 //
-// Driver rules kept here: sizes are whole pages, a mapping covers a whole handle, access is set after mapping, and
-// nothing is unmapped before its last use is done (the caller waits, map and unmap order nothing).
-// Not thread-safe.
+// Driver rules kept here: sizes are whole pages, a mapping covers a whole handle, access is set after
+// mapping, and nothing is unmapped before its last use is done (the caller waits, map and unmap order
+// nothing). Not thread-safe.
 #pragma once
 
 #include <cstdint>

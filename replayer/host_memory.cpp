@@ -26,7 +26,9 @@ void start_quiet_thread(std::thread& thread, void (*body)(void*), void* argument
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-HostMemory::~HostMemory() { stop(false); }
+HostMemory::~HostMemory() {
+    stop(false);
+}
 
 void HostMemory::stop(bool free_pieces) {
     {
@@ -146,7 +148,8 @@ void HostMemory::want(std::uint64_t bytes) {
     wanted_ = bytes;
     if (wanted_ <= pinned_) return;
     if (!thread_.joinable())
-        start_quiet_thread(thread_, [](void* self) { static_cast<HostMemory*>(self)->work(); }, this);
+        start_quiet_thread(
+            thread_, [](void* self) { static_cast<HostMemory*>(self)->work(); }, this);
     wake_.notify_one();
 }
 

@@ -1,7 +1,8 @@
-// Pinned host memory for what is not on the device: taken in large pieces, ahead of need by a background thread
-// (pinning is slow), handed out first-fit, never beyond a limit.
+// Pinned host memory for what is not on the device: taken in large pieces, ahead of need by a background
+// thread (pinning is slow), handed out first-fit, never beyond a limit.
 //
-// Thread-safe. The pieces are portable (usable by every context). `stop()` before the process or the context ends.
+// Thread-safe. The pieces are portable (usable by every context). `stop()` before the process or the context
+// ends.
 #pragma once
 
 #include <condition_variable>
@@ -29,7 +30,8 @@ class HostMemory {
     HostMemory(const HostMemory&) = delete;
     HostMemory& operator=(const HostMemory&) = delete;
 
-    /// An empty block when the limit is reached or the system has no more. Blocks while a piece is being pinned.
+    /// An empty block when the limit is reached or the system has no more. Blocks while a piece is being
+    /// pinned.
     HostBlock take(std::uint64_t bytes);
     void give(HostBlock block);
     /// Asks for `bytes` to be pinned in total, in the background.
@@ -61,7 +63,8 @@ class HostMemory {
     std::map<std::byte*, std::uint64_t> free_;  ///< by address, joined within a piece
 };
 
-/// A thread that the program does not notice: no signals are delivered to it and it yields to everything else.
+/// A thread that the program does not notice: no signals are delivered to it and it yields to everything
+/// else.
 void start_quiet_thread(std::thread& thread, void (*body)(void*), void* argument);
 
 }  // namespace swapadvisor

@@ -7,7 +7,8 @@ namespace {
 constexpr std::int32_t kSkip = 64;  // ops that a program may leave out at once
 }
 
-IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : iteration_(std::move(iteration)) {
+IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration)
+    : iteration_(std::move(iteration)) {
     const Iteration& it = *iteration_;
     const std::size_t n = it.ops.size();
     births_.resize(n);
@@ -28,7 +29,9 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
         if (!users_[t].empty()) freed_before_[t] = users_[t].back() + 1;
     for (std::size_t t = 0; t < it.tensors.size(); ++t) {
         const TensorRecord& tensor = it.tensors[t];
-        if (takes_part(static_cast<std::int32_t>(t)) && !tensor.persistent && tensor.death_event < tensor.birth_event) wraps_ = true;
+        if (takes_part(static_cast<std::int32_t>(t)) && !tensor.persistent &&
+            tensor.death_event < tensor.birth_event)
+            wraps_ = true;
     }
     std::vector<std::int32_t> at_end;
     std::size_t op = 0;
@@ -44,7 +47,8 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration) : i
     if (n != 0) births_[0].insert(births_[0].begin(), at_end.begin(), at_end.end());
 }
 
-IterationMatcher::IterationMatcher(std::shared_ptr<const IterationScript> script) : script_(std::move(script)) {
+IterationMatcher::IterationMatcher(std::shared_ptr<const IterationScript> script)
+    : script_(std::move(script)) {
     bound_.resize(script_->iteration().tensors.size(), nullptr);
 }
 
@@ -74,7 +78,9 @@ std::int32_t IterationMatcher::expect(std::uint64_t bytes) {
         const auto& births = script_->births(op);
         for (std::size_t i = from; i < births.size(); ++i) {
             const std::int32_t tensor = births[i];
-            if (static_cast<std::uint64_t>(script_->bytes(tensor)) != bytes || bound_[static_cast<std::size_t>(tensor)] != nullptr) continue;
+            if (static_cast<std::uint64_t>(script_->bytes(tensor)) != bytes ||
+                bound_[static_cast<std::size_t>(tensor)] != nullptr)
+                continue;
             if (step == 0) next_birth_ = i + 1;
             return tensor;
         }

@@ -1,8 +1,8 @@
-// Where the program is in a known iteration: matches what it does against the recorded ops, and names each buffer by
-// the tensor of the iteration that it stands for.
+// Where the program is in a known iteration: matches what it does against the recorded ops, and names each
+// buffer by the tensor of the iteration that it stands for.
 //
-// Small and unmovable buffers take no part. A tensor is bound to a buffer when the buffer is allocated at the tensor's
-// place, or else at the first op that uses the one where the record says the other.
+// Small and unmovable buffers take no part. A tensor is bound to a buffer when the buffer is allocated at the
+// tensor's place, or else at the first op that uses the one where the record says the other.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +36,27 @@ class IterationScript {
         const auto i = static_cast<std::size_t>(op);
         return {tensors_.data() + first_use_[i], tensors_.data() + first_use_[i + 1]};
     }
-    /// Tensors allocated between the op before `op` and `op`, in order (cyclic: what follows the last op comes before op 0).
-    const std::vector<std::int32_t>& births(std::int32_t op) const { return births_[static_cast<std::size_t>(op)]; }
-    std::int64_t bytes(std::int32_t tensor) const { return iteration_->tensors[static_cast<std::size_t>(tensor)].bytes; }
+    /// Tensors allocated between the op before `op` and `op`, in order (cyclic: what follows the last op
+    /// comes before op 0).
+    const std::vector<std::int32_t>& births(std::int32_t op) const {
+        return births_[static_cast<std::size_t>(op)];
+    }
+    std::int64_t bytes(std::int32_t tensor) const {
+        return iteration_->tensors[static_cast<std::size_t>(tensor)].bytes;
+    }
     bool takes_part(std::int32_t tensor) const {
         const TensorRecord& t = iteration_->tensors[static_cast<std::size_t>(tensor)];
         return !t.small && !t.escaped;
     }
-    /// The op before which the program frees the tensor; its last use + 1 if at once, or if it is never freed.
-    std::int32_t freed_before(std::int32_t tensor) const { return freed_before_[static_cast<std::size_t>(tensor)]; }
+    /// The op before which the program frees the tensor; its last use + 1 if at once, or if it is never
+    /// freed.
+    std::int32_t freed_before(std::int32_t tensor) const {
+        return freed_before_[static_cast<std::size_t>(tensor)];
+    }
     /// Ops that use the tensor, rising.
-    const std::vector<std::int32_t>& users(std::int32_t tensor) const { return users_[static_cast<std::size_t>(tensor)]; }
+    const std::vector<std::int32_t>& users(std::int32_t tensor) const {
+        return users_[static_cast<std::size_t>(tensor)];
+    }
 
   private:
     std::shared_ptr<const Iteration> iteration_;
@@ -68,16 +78,17 @@ class IterationMatcher {
     void bind(std::int32_t tensor, Buffer& buffer);
     void released(Buffer& buffer);
 
-    /// Matches an op; the position in the iteration, or -1 if it is foreign. Ops that the program left out are skipped.
+    /// Matches an op; the position in the iteration, or -1 if it is foreign. Ops that the program left out
+    /// are skipped.
     std::int32_t observe(std::uint64_t key, const std::vector<BufferUse>& uses);
     /// The next op expected.
     std::int32_t position() const { return position_; }
-    void restart();                               ///< at the start of an iteration; keeps the bindings
-    void forget();                                ///< bindings too
-    void name_buffers();                          ///< sets Buffer::tensor of all that are bound, after someone cleared it
+    void restart();       ///< at the start of an iteration; keeps the bindings
+    void forget();        ///< bindings too
+    void name_buffers();  ///< sets Buffer::tensor of all that are bound, after someone cleared it
     Buffer* buffer(std::int32_t tensor) const { return bound_[static_cast<std::size_t>(tensor)]; }
     const IterationScript& script() const { return *script_; }
-    std::uint32_t foreign() const { return foreign_; }   ///< since the start of this iteration
+    std::uint32_t foreign() const { return foreign_; }  ///< since the start of this iteration
     std::uint32_t skipped() const { return skipped_; }
     std::uint32_t unexpected_births() const { return unexpected_; }
     /// Every persistent tensor is bound.
@@ -90,7 +101,7 @@ class IterationMatcher {
     std::shared_ptr<const IterationScript> script_;
     std::vector<Buffer*> bound_;
     std::int32_t position_ = 0;
-    std::size_t next_birth_ = 0;   ///< in births(position_)
+    std::size_t next_birth_ = 0;  ///< in births(position_)
     std::uint32_t foreign_ = 0, skipped_ = 0, unexpected_ = 0;
 };
 

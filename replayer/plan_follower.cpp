@@ -12,7 +12,8 @@ namespace {
 /// When each chunk is taken by whom, to find out for how long a place stays unused after a free.
 class Claims {
   public:
-    Claims(const planner::Plan& plan, std::int32_t ops) : plan_(plan), ops_(ops), by_chunk_(static_cast<std::size_t>(std::max(plan.chunks, 0))) {
+    Claims(const planner::Plan& plan, std::int32_t ops)
+        : plan_(plan), ops_(ops), by_chunk_(static_cast<std::size_t>(std::max(plan.chunks, 0))) {
         for (const planner::InitialTensor& initial : plan.initial) add(initial.tensor, initial.at, ops);
         for (const planner::Action& action : plan.actions)
             if (action.kind == ActionKind::alloc || action.kind == ActionKind::in) {
@@ -26,7 +27,8 @@ class Claims {
         std::int32_t first = 2 * ops_;
         if (place == place_.end()) return first;
         for (const planner::ChunkRange& range : *place->second)
-            for (std::int32_t c = std::max(range.first, 0); c < range.first + range.count && c < plan_.chunks; ++c)
+            for (std::int32_t c = std::max(range.first, 0); c < range.first + range.count && c < plan_.chunks;
+                 ++c)
                 for (const auto& [other, before] : by_chunk_[static_cast<std::size_t>(c)])
                     if (other != tensor) first = std::min(first, before > after ? before : before + ops_);
         return first;
@@ -35,7 +37,8 @@ class Claims {
   private:
     void add(planner::TensorId tensor, const planner::Placement& at, std::int32_t before) {
         for (const planner::ChunkRange& range : at)
-            for (std::int32_t c = std::max(range.first, 0); c < range.first + range.count && c < plan_.chunks; ++c)
+            for (std::int32_t c = std::max(range.first, 0); c < range.first + range.count && c < plan_.chunks;
+                 ++c)
                 by_chunk_[static_cast<std::size_t>(c)].emplace_back(tensor, before);
     }
     const planner::Plan& plan_;
@@ -59,9 +62,11 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
         error = why;
         return nullptr;
     };
-    if (static_cast<std::int32_t>(plan.schedule.size()) != n) return refuse("the plan has another number of ops");
+    if (static_cast<std::int32_t>(plan.schedule.size()) != n)
+        return refuse("the plan has another number of ops");
     for (std::int32_t p = 0; p < n; ++p)
-        if (plan.schedule[static_cast<std::size_t>(p)] != p) return refuse("the plan reorders ops, which is not replayed yet");
+        if (plan.schedule[static_cast<std::size_t>(p)] != p)
+            return refuse("the plan reorders ops, which is not replayed yet");
     if (plan.chunks < 0 || plan.chunk_bytes <= 0) return refuse("the plan's pool is malformed");
     auto place = [&](planner::TensorId tensor, const planner::Placement& at) {
         auto& known = script->places_[static_cast<std::size_t>(tensor)];
@@ -72,15 +77,18 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
         return tensor >= 0 && tensor < tensors && iteration->takes_part(tensor);
     };
     for (const planner::InitialTensor& initial : plan.initial)
-        if (!valid(initial.tensor) || !place(initial.tensor, initial.at)) return refuse("the plan moves a tensor between places");
+        if (!valid(initial.tensor) || !place(initial.tensor, initial.at))
+            return refuse("the plan moves a tensor between places");
     const Claims wanted(plan, n);
     for (const planner::Action& action : plan.actions) {
         if (!valid(action.tensor)) return refuse("the plan names a tensor that the iteration does not have");
         const bool places = action.kind == ActionKind::alloc || action.kind == ActionKind::in;
-        if (places && !place(action.tensor, action.at)) return refuse("the plan moves a tensor between places");
+        if (places && !place(action.tensor, action.at))
+            return refuse("the plan moves a tensor between places");
         if (action.kind == ActionKind::free && action.after >= 0 && action.after < n &&
             iteration->freed_before(action.tensor) > wanted.next(action.tensor, action.after)) {
-            // The program still holds it when its place is wanted: what it holds has to be kept, so this is a copy out.
+            // The program still holds it when its place is wanted: what it holds has to be kept, so this is a
+            // copy out.
             script->outs_.push_back({ActionKind::out, action.tensor, action.after, 0});
             script->copies_[static_cast<std::size_t>(action.tensor)] = true;
             script->marked_[static_cast<std::size_t>(action.after)] = true;
@@ -91,7 +99,8 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
         const Step step{action.kind, action.tensor, action.after, action.before};
         script->copies_[static_cast<std::size_t>(action.tensor)] = true;
         if (action.kind == ActionKind::in) {
-            if (action.before < 0 || action.before > n) return refuse("the plan names a position out of range");
+            if (action.before < 0 || action.before > n)
+                return refuse("the plan names a position out of range");
             script->ins_.push_back(step);
         } else if (action.kind == ActionKind::drop) {
             script->drops_[static_cast<std::size_t>(action.after)].push_back(action.tensor);
@@ -102,7 +111,8 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
         script->marked_[static_cast<std::size_t>(action.after < 0 ? n - 1 : action.after)] = true;
     }
     for (planner::TensorId tensor : plan.arena)
-        if (tensor >= 0 && tensor < tensors && iteration->takes_part(tensor)) return refuse("the plan keeps a large tensor in its arena");
+        if (tensor >= 0 && tensor < tensors && iteration->takes_part(tensor))
+            return refuse("the plan keeps a large tensor in its arena");
     script->iteration_ = std::move(iteration);
     script->plan_ = plan;
     return script;
@@ -121,7 +131,8 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t pos
     }
     std::vector<PoolTensor> tensors(script_->places_.size());
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-        tensors[t].bytes = static_cast<std::uint64_t>(script_->iteration_->bytes(static_cast<std::int32_t>(t)));
+        tensors[t].bytes =
+            static_cast<std::uint64_t>(script_->iteration_->bytes(static_cast<std::int32_t>(t)));
         tensors[t].at = script_->places_[t];
         tensors[t].buffer = matcher.buffer(static_cast<std::int32_t>(t));
         tensors[t].copies = script_->copies_[t];
@@ -145,7 +156,9 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t pos
 void PlanFollower::bring_residents(std::int32_t position) {
     const planner::Plan& plan = script_->plan_;
     std::vector<bool> resident(script_->places_.size(), false);
-    auto is = [&](planner::TensorId tensor) -> std::vector<bool>::reference { return resident[static_cast<std::size_t>(tensor)]; };
+    auto is = [&](planner::TensorId tensor) -> std::vector<bool>::reference {
+        return resident[static_cast<std::size_t>(tensor)];
+    };
     for (const planner::InitialTensor& initial : plan.initial) is(initial.tensor) = true;
     for (const planner::Action& action : plan.actions) {
         if (action.kind == ActionKind::alloc || action.kind == ActionKind::in) {
@@ -160,7 +173,8 @@ void PlanFollower::bring_residents(std::int32_t position) {
         const auto& users = script_->iteration_->users(static_cast<std::int32_t>(t));
         const auto next = std::upper_bound(users.begin(), users.end(), position);
         if (users.empty()) continue;
-        order.emplace_back(next != users.end() ? *next : script_->iteration_->ops() + users.front(), static_cast<std::int32_t>(t));
+        order.emplace_back(next != users.end() ? *next : script_->iteration_->ops() + users.front(),
+                           static_cast<std::int32_t>(t));
     }
     std::sort(order.begin(), order.end());
     for (const auto& [use, tensor] : order) issue_in({ActionKind::in, tensor, -1, use}, position);
@@ -207,8 +221,10 @@ void PlanFollower::issue(std::int32_t position) {
     if (position >= 0)
         for (std::int32_t tensor : script_->drops_[static_cast<std::size_t>(position)]) {
             Buffer* b = pool->buffer(tensor);
-            if (b != nullptr && b->backed && b->holds == 0 && b->place == Place::resident) pool->evict(*b, mark_of(position));
-            else ++left_out;
+            if (b != nullptr && b->backed && b->holds == 0 && b->place == Place::resident)
+                pool->evict(*b, mark_of(position));
+            else
+                ++left_out;
         }
     for (; next_out_ < script_->outs_.size() && script_->outs_[next_out_].after <= position; ++next_out_) {
         const PlanScript::Step& step = script_->outs_[next_out_];
@@ -235,7 +251,8 @@ bool PlanFollower::issue_in(const PlanScript::Step& step, std::int32_t position)
         return true;
     }
     if (!pool->vacant(step.tensor)) {
-        if (step.before > position) return false;  // the program may still free what is there, or an op may get it
+        if (step.before > position)
+            return false;  // the program may still free what is there, or an op may get it
         ++late;
         return true;
     }

@@ -1,10 +1,10 @@
-// Follows an installed plan: after the op at a position has been issued, issues the copies that the plan lists for it,
-// in the plan's order on each queue. The plan is advice: what it names and is not as it expects is left out, and what
-// an op needs and is not there is brought by the residency (PlannedPool::claim).
+// Follows an installed plan: after the op at a position has been issued, issues the copies that the plan
+// lists for it, in the plan's order on each queue. The plan is advice: what it names and is not as it expects
+// is left out, and what an op needs and is not there is brought by the residency (PlannedPool::claim).
 //
-// Positions are op indices of the iteration: plans that reorder ops are refused for now. The seam for a launch window
-// (holding launches back and issuing them in planned order) is between IterationMatcher::observe and after_op: only
-// the position passed to after_op counts here.
+// Positions are op indices of the iteration: plans that reorder ops are refused for now. The seam for a
+// launch window (holding launches back and issuing them in planned order) is between
+// IterationMatcher::observe and after_op: only the position passed to after_op counts here.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace swapadvisor {
 /// A plan prepared for following; tensor ids are those of the iteration. Immutable.
 class PlanScript {
   public:
-    /// Null, with one line in `error`, for a plan that does not fit the iteration or cannot be followed (a tensor in
-    /// two places, ops reordered, out of range).
+    /// Null, with one line in `error`, for a plan that does not fit the iteration or cannot be followed (a
+    /// tensor in two places, ops reordered, out of range).
     static std::shared_ptr<const PlanScript> create(std::shared_ptr<const IterationScript> iteration,
                                                     const planner::Plan& plan, std::string& error);
     const planner::Plan& plan() const { return plan_; }
@@ -37,20 +37,22 @@ class PlanScript {
     };
     std::shared_ptr<const IterationScript> iteration_;
     planner::Plan plan_;
-    std::vector<planner::Placement> places_;       ///< by tensor
-    std::vector<bool> copies_;                     ///< by tensor: some action moves it
-    std::vector<Step> outs_, ins_;                 ///< per queue, in listed order
-    std::vector<std::vector<std::int32_t>> drops_; ///< by position
-    std::vector<bool> marked_;                     ///< positions that an action waits for
+    std::vector<planner::Placement> places_;        ///< by tensor
+    std::vector<bool> copies_;                      ///< by tensor: some action moves it
+    std::vector<Step> outs_, ins_;                  ///< per queue, in listed order
+    std::vector<std::vector<std::int32_t>> drops_;  ///< by position
+    std::vector<bool> marked_;                      ///< positions that an action waits for
 };
 
 class PlanFollower {
   public:
     PlanFollower(Residency& residency, std::shared_ptr<const PlanScript> script)
-        : residency_(residency), script_(std::move(script)), marks_(static_cast<std::size_t>(script_->iteration()->ops())) {}
+        : residency_(residency),
+          script_(std::move(script)),
+          marks_(static_cast<std::size_t>(script_->iteration()->ops())) {}
 
-    /// Evicts what is resident, builds the pool, brings what the plan has resident after the op at `position` (-1: at an
-    /// iteration boundary). On failure the residency is on demand as before.
+    /// Evicts what is resident, builds the pool, brings what the plan has resident after the op at `position`
+    /// (-1: at an iteration boundary). On failure the residency is on demand as before.
     CUresult install(const IterationMatcher& matcher, std::int32_t position, std::string& error);
     /// The op at `position` was issued. Skipped positions are made up for.
     void after_op(std::int32_t position, Mark mark);
@@ -70,9 +72,9 @@ class PlanFollower {
 
     Residency& residency_;
     std::shared_ptr<const PlanScript> script_;
-    std::vector<Mark> marks_;          ///< by position: the newest instance
+    std::vector<Mark> marks_;  ///< by position: the newest instance
     Mark last_of_previous_;
-    std::int32_t position_ = -1;       ///< the last position issued
+    std::int32_t position_ = -1;  ///< the last position issued
     std::size_t next_out_ = 0, next_in_ = 0;
 };
 

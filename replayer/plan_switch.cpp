@@ -7,7 +7,7 @@ namespace swapadvisor {
 namespace {
 constexpr std::uint64_t kNever = ~0ull;
 constexpr std::uint64_t kLasting = 2;  // iterations after which an installation was worth it
-}
+}  // namespace
 
 PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency) {
     residency_.on_leave = [this](const char* reason) { left(reason); };
@@ -25,7 +25,9 @@ std::shared_ptr<const IterationScript> PlanSwitch::script(std::uint64_t signatur
     return known != nullptr ? known->script : nullptr;
 }
 
-bool PlanSwitch::knows(std::uint64_t signature) const { return const_cast<PlanSwitch*>(this)->find(signature) != nullptr; }
+bool PlanSwitch::knows(std::uint64_t signature) const {
+    return const_cast<PlanSwitch*>(this)->find(signature) != nullptr;
+}
 
 void PlanSwitch::know(std::shared_ptr<const IterationScript> script) {
     Known* known = find(script->iteration().signature);
@@ -49,23 +51,28 @@ void PlanSwitch::forget_plan(std::uint64_t signature) {
 void PlanSwitch::offer(std::shared_ptr<const PlanScript> plan, int gain_percent) {
     Known* known = find(plan->iteration()->iteration().signature);
     if (known == nullptr || known->script != plan->iteration()) return;
-    if (known->best && plan->plan().predicted_ns * 100 >= known->best->plan().predicted_ns * (100 - gain_percent)) return;
+    if (known->best &&
+        plan->plan().predicted_ns * 100 >= known->best->plan().predicted_ns * (100 - gain_percent))
+        return;
     known->best = std::move(plan);
     known->refusals = 0;
     ++known->version;
 }
 
-// --- where the program is -------------------------------------------------------------------------------------------
+// --- where the program is
+// -------------------------------------------------------------------------------------------
 
 std::int32_t PlanSwitch::expect(std::uint64_t bytes) {
-    return pending_tensor_ = matcher_ && bytes >= residency_.options().arena_below ? matcher_->expect(bytes) : -1;
+    return pending_tensor_ =
+               matcher_ && bytes >= residency_.options().arena_below ? matcher_->expect(bytes) : -1;
 }
 
 void PlanSwitch::allocated(Buffer& buffer) {
     const std::int32_t tensor = pending_tensor_;
     pending_tensor_ = -1;
     if (tensor < 0 || !matcher_ || buffer.small) return;
-    if (residency_.pool() == nullptr || residency_.pool()->buffer(tensor) == &buffer) matcher_->bind(tensor, buffer);
+    if (residency_.pool() == nullptr || residency_.pool()->buffer(tensor) == &buffer)
+        matcher_->bind(tensor, buffer);
 }
 
 std::uint64_t PlanSwitch::next_use(const Buffer& buffer) const {
@@ -76,7 +83,8 @@ std::uint64_t PlanSwitch::next_use(const Buffer& buffer) const {
     const auto here = static_cast<std::uint64_t>(matcher_->position());
     const auto next = std::lower_bound(users.begin(), users.end(), matcher_->position());
     if (next != users.end()) return static_cast<std::uint64_t>(*next) - here;
-    if (users.empty() || !script.iteration().tensors[static_cast<std::size_t>(buffer.tensor)].persistent) return kNever - 1;
+    if (users.empty() || !script.iteration().tensors[static_cast<std::size_t>(buffer.tensor)].persistent)
+        return kNever - 1;
     return static_cast<std::uint64_t>(script.ops()) - here + static_cast<std::uint64_t>(users.front());
 }
 
@@ -88,7 +96,8 @@ void PlanSwitch::sync(std::uint64_t key, std::uint64_t seq, const std::vector<Bu
         if (script.key(0) != key) continue;
         // Where the first op's like occurs in the middle too, the recorder's count tells which is the first.
         const auto ops = static_cast<std::uint64_t>(script.ops());
-        if (script.like_first() > 1 && unsynced_ops_ < ops && (seq - script.iteration().first_seq) % ops != 0) continue;
+        if (script.like_first() > 1 && unsynced_ops_ < ops && (seq - script.iteration().first_seq) % ops != 0)
+            continue;
         if (best == nullptr || known->failed < best->failed) best = known.get();
     }
     if (best == nullptr) return;
@@ -116,7 +125,8 @@ void PlanSwitch::lose() {
         const auto& tensors = matcher_->script().iteration().tensors;
         current_->ids.assign(tensors.size(), kNoBuffer);
         for (std::size_t t = 0; t < tensors.size(); ++t)
-            if (const Buffer* b = matcher_->buffer(static_cast<std::int32_t>(t)); b != nullptr && tensors[t].persistent)
+            if (const Buffer* b = matcher_->buffer(static_cast<std::int32_t>(t));
+                b != nullptr && tensors[t].persistent)
                 current_->ids[t] = b->id;
     }
     if (matcher_) matcher_->forget();
@@ -136,8 +146,10 @@ void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vect
             const auto ops = static_cast<std::uint32_t>(matcher_->script().ops());
             const std::uint32_t patience = follower_ ? 16 + ops / 16 : 8 + ops / 50;
             if (matcher_->foreign() + matcher_->skipped() / 4 > patience) {
-                if (follower_) residency_.leave_plan("the program left the planned iteration");
-                else lose();
+                if (follower_)
+                    residency_.leave_plan("the program left the planned iteration");
+                else
+                    lose();
             }
         }
     }
@@ -153,12 +165,13 @@ bool PlanSwitch::after_op(Mark mark) {
     return true;
 }
 
-// In the middle of an iteration whose plan has proved itself: the program came back to it from something else.
+// In the middle of an iteration whose plan has proved itself: the program came back to it from something
+// else.
 bool PlanSwitch::may_install_early() const {
     const IterationScript& script = matcher_->script();
-    return current_->best && !current_->ids.empty() && current_->short_lives == 0 && current_->refusals == 0 &&
-           streak_ == std::min(16, script.ops() / 4) && !script.wraps() && matcher_->unexpected_births() == 0 &&
-           matcher_->complete() && (!may_install || may_install());
+    return current_->best && !current_->ids.empty() && current_->short_lives == 0 &&
+           current_->refusals == 0 && streak_ == std::min(16, script.ops() / 4) && !script.wraps() &&
+           matcher_->unexpected_births() == 0 && matcher_->complete() && (!may_install || may_install());
 }
 
 void PlanSwitch::boundary() {
@@ -181,8 +194,8 @@ void PlanSwitch::boundary() {
     streak_ = 0;
     current_->clean = clean ? current_->clean + 1 : 0;
     const int needed = back_off ? 1 << std::min(current_->short_lives, 6) : 1;
-    if (current_->clean >= needed && current_->best && current_->refusals < 3 && (!follower_ || current_->version != installed_version_) &&
-        (!may_install || may_install()))
+    if (current_->clean >= needed && current_->best && current_->refusals < 3 &&
+        (!follower_ || current_->version != installed_version_) && (!may_install || may_install()))
         install(*current_, -1);
     bytes_in_ = moved.bytes_in;
     bytes_out_ = moved.bytes_out;
@@ -216,8 +229,9 @@ void PlanSwitch::install(Known& known, std::int32_t position) {
     counts_.signature = known.script->iteration().signature;
     lasted_ = 0;
     if (on_change)
-        on_change(true, "plan installed: " + std::to_string(residency_.pool()->atoms()) + " atoms, predicted " +
-                            std::to_string(counts_.predicted_ns) + " ns per iteration");
+        on_change(true, "plan installed: " + std::to_string(residency_.pool()->atoms()) +
+                            " atoms, predicted " + std::to_string(counts_.predicted_ns) +
+                            " ns per iteration");
 }
 
 // Called by the residency when it has left the pool.

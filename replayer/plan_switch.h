@@ -1,6 +1,7 @@
-// Decides, for one residency, between on demand and plans: keeps track of where the program is in the iterations that
-// are known, installs the plan of an iteration once one whole instance of it has been matched, follows it, and leaves
-// it when the program does. Makes no plans itself and knows no threads: the owner's lock guards it.
+// Decides, for one residency, between on demand and plans: keeps track of where the program is in the
+// iterations that are known, installs the plan of an iteration once one whole instance of it has been
+// matched, follows it, and leaves it when the program does. Makes no plans itself and knows no threads: the
+// owner's lock guards it.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +18,39 @@ namespace swapadvisor {
 
 struct SwitchCounts {
     std::uint64_t iterations = 0, planned_iterations = 0, installs = 0, divergences = 0, refused_plans = 0;
-    std::uint64_t in_bytes = 0, out_bytes = 0;      ///< of the newest whole iteration
+    std::uint64_t in_bytes = 0, out_bytes = 0;  ///< of the newest whole iteration
     std::uint64_t ops_per_iteration = 0;
-    std::uint64_t late = 0, left_out = 0;           ///< of the plan that is followed
-    std::uint64_t mapping_calls = 0;                ///< in the newest planned iteration
+    std::uint64_t late = 0, left_out = 0;  ///< of the plan that is followed
+    std::uint64_t mapping_calls = 0;       ///< in the newest planned iteration
     std::int64_t predicted_ns = -1;
     std::uint64_t signature = 0;
-    std::string reason;                             ///< why the last plan was left or refused
+    std::string reason;  ///< why the last plan was left or refused
 };
 
 class PlanSwitch {
   public:
     explicit PlanSwitch(Residency& residency);
 
-    // --- what is known ----------------------------------------------------------------------------------------------
+    // --- what is known
+    // ----------------------------------------------------------------------------------------------
     /// An iteration the program runs; the newest object for its signature replaces older ones.
     void know(std::shared_ptr<const IterationScript> script);
     bool knows(std::uint64_t signature) const;
-    std::shared_ptr<const IterationScript> script(std::uint64_t signature);   ///< null if unknown
+    std::shared_ptr<const IterationScript> script(std::uint64_t signature);  ///< null if unknown
     /// Forgets the plans made for it.
     void forget_plan(std::uint64_t signature);
-    /// A plan for a known iteration; taken at the next boundary if it is better than what there is by `gain_percent`.
+    /// A plan for a known iteration; taken at the next boundary if it is better than what there is by
+    /// `gain_percent`.
     void offer(std::shared_ptr<const PlanScript> plan, int gain_percent = 3);
 
-    // --- what the program does --------------------------------------------------------------------------------------
-    std::int32_t expect(std::uint64_t bytes);       ///< before an allocation: its tensor, or -1
+    // --- what the program does
+    // --------------------------------------------------------------------------------------
+    std::int32_t expect(std::uint64_t bytes);  ///< before an allocation: its tensor, or -1
     void allocated(Buffer& buffer);
-    void releasing(Buffer& buffer) {                ///< before Residency::release
+    void releasing(Buffer& buffer) {  ///< before Residency::release
         if (matcher_) matcher_->released(buffer);
     }
-    void released() {                               ///< after it
+    void released() {  ///< after it
         if (follower_) follower_->released();
     }
     /// Before Residency::begin. `key`: the recorder's match key; `seq`: the op's number.
@@ -58,22 +62,24 @@ class PlanSwitch {
     const SwitchCounts& counts() const { return counts_; }
     const PlanScript* plan() const { return follower_ ? &follower_->script() : nullptr; }
     bool in_step() const { return matcher_ != nullptr; }
-    std::function<void(bool planned, const std::string& line)> on_change;   ///< installed or left
-    std::function<bool()> may_install;                                      ///< null: always
-    /// A plan did not fit any more (small or unmovable memory grew): the owner may make another, for less room.
+    std::function<void(bool planned, const std::string& line)> on_change;  ///< installed or left
+    std::function<bool()> may_install;                                     ///< null: always
+    /// A plan did not fit any more (small or unmovable memory grew): the owner may make another, for less
+    /// room.
     std::function<void(std::uint64_t signature)> on_no_room;
-    bool back_off = true;   ///< after installations that did not last, wait for twice as many clean iterations each time
+    bool back_off =
+        true;  ///< after installations that did not last, wait for twice as many clean iterations each time
 
   private:
     struct Known {
         std::shared_ptr<const IterationScript> script;
         std::shared_ptr<const PlanScript> best;
-        std::uint64_t version = 0;                  ///< of `best`
-        std::uint64_t failed = 0;                   ///< when matching it last failed: look-alikes take turns
-        int short_lives = 0;                        ///< installations that did not last, in a row
-        int clean = 0;                              ///< whole instances matched since
+        std::uint64_t version = 0;  ///< of `best`
+        std::uint64_t failed = 0;   ///< when matching it last failed: look-alikes take turns
+        int short_lives = 0;        ///< installations that did not last, in a row
+        int clean = 0;              ///< whole instances matched since
         int refusals = 0;
-        std::vector<BufferId> ids;                  ///< buffers of persistent tensors when last in step; 0: unknown
+        std::vector<BufferId> ids;  ///< buffers of persistent tensors when last in step; 0: unknown
     };
     Known* find(std::uint64_t signature);
     void sync(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
@@ -87,16 +93,16 @@ class PlanSwitch {
     Residency& residency_;
     std::vector<std::unique_ptr<Known>> known_;
     Known* current_ = nullptr;
-    std::unique_ptr<IterationMatcher> matcher_;     ///< null: not in step with anything
+    std::unique_ptr<IterationMatcher> matcher_;  ///< null: not in step with anything
     std::unique_ptr<PlanFollower> follower_;
     std::uint64_t installed_version_ = 0;
-    std::int32_t position_ = -1;                    ///< of the op in progress
+    std::int32_t position_ = -1;  ///< of the op in progress
     std::int32_t pending_tensor_ = -1;
     std::uint64_t turn_ = 0, unsynced_ops_ = 0;
-    std::int32_t streak_ = 0;                       ///< ops matched in a row since the start of an iteration
-    std::uint64_t bytes_in_ = 0, bytes_out_ = 0, mapping_ = 0;   ///< at the last boundary
+    std::int32_t streak_ = 0;  ///< ops matched in a row since the start of an iteration
+    std::uint64_t bytes_in_ = 0, bytes_out_ = 0, mapping_ = 0;  ///< at the last boundary
     bool switching_ = false;
-    std::uint64_t lasted_ = 0;                      ///< iterations that the installed plan was followed
+    std::uint64_t lasted_ = 0;  ///< iterations that the installed plan was followed
     SwitchCounts counts_;
 };
 

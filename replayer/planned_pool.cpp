@@ -7,8 +7,8 @@
 namespace swapadvisor {
 
 std::unique_ptr<PlannedPool> PlannedPool::create(Residency& residency, std::vector<PoolTensor> tensors,
-                                                 std::int32_t chunks, std::uint64_t chunk_pages, CUresult& result,
-                                                 std::string& error) {
+                                                 std::int32_t chunks, std::uint64_t chunk_pages,
+                                                 CUresult& result, std::string& error) {
     std::unique_ptr<PlannedPool> pool(new PlannedPool(residency));
     ContextScope scope(residency.api(), residency.context());
     result = pool->build(tensors, chunks, chunk_pages, error);
@@ -25,8 +25,8 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
         error = "a plan without a pool";
         return CUDA_ERROR_INVALID_VALUE;
     }
-    // Where a handle must begin: chunk 0, and both ends of every range of every placement (without what a tensor does
-    // not need: a tail beyond its last page would not fit its address range).
+    // Where a handle must begin: chunk 0, and both ends of every range of every placement (without what a
+    // tensor does not need: a tail beyond its last page would not fit its address range).
     const std::uint64_t page = residency_.addresses().page_bytes();
     const std::uint64_t chunk_bytes = chunk_pages * page;
     std::vector<bool> cut(static_cast<std::size_t>(chunks) + 1, false);
@@ -37,11 +37,13 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
         std::vector<bool> own(static_cast<std::size_t>(chunks), false);
         planner::Placement at;
         for (planner::ChunkRange range : tensor.at) {
-            if (range.first < 0 || range.count <= 0 || range.count > chunks || range.first > chunks - range.count) {
+            if (range.first < 0 || range.count <= 0 || range.count > chunks ||
+                range.first > chunks - range.count) {
                 error = "a placement outside of the pool";
                 return CUDA_ERROR_INVALID_VALUE;
             }
-            range.count = static_cast<std::int32_t>(std::min<std::uint64_t>(needed, static_cast<std::uint64_t>(range.count)));
+            range.count = static_cast<std::int32_t>(
+                std::min<std::uint64_t>(needed, static_cast<std::uint64_t>(range.count)));
             if (range.count == 0) break;
             needed -= static_cast<std::uint64_t>(range.count);
             for (std::int32_t c = range.first; c < range.first + range.count; ++c) {
@@ -66,7 +68,9 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
     for (std::int32_t first = 0; first < chunks;) {
         const auto i = static_cast<std::size_t>(first);
         std::int32_t end = first + 1;
-        while (end < chunks && !cut[static_cast<std::size_t>(end)] && used[static_cast<std::size_t>(end)] == used[i]) ++end;
+        while (end < chunks && !cut[static_cast<std::size_t>(end)] &&
+               used[static_cast<std::size_t>(end)] == used[i])
+            ++end;
         if (used[i]) {
             atom_at[i] = static_cast<std::uint32_t>(atoms_.size());
             Slot slot;
@@ -100,7 +104,8 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
                 return CUDA_ERROR_INVALID_VALUE;
             }
             binding.range = tensor.buffer->range;
-        } else if (CUresult result = residency_.addresses().take(pages, binding.range); result != CUDA_SUCCESS) {
+        } else if (CUresult result = residency_.addresses().take(pages, binding.range);
+                   result != CUDA_SUCCESS) {
             error = "no addresses are left for the plan's tensors";
             return result;
         }
@@ -173,7 +178,8 @@ bool PlannedPool::unbind(Buffer& buffer, const MarkSet& guard) {
             atoms_[a].holder = nullptr;
             atoms_[a].guard = guard;
         }
-    // The host block stays with the tensor; the next life's copy out must wait for arrivals that still read it.
+    // The host block stays with the tensor; the next life's copy out must wait for arrivals that still read
+    // it.
     residency_.timeline().order(residency_.out_queue(), buffer.ready);
     binding.host = buffer.host;
     buffer.host = {};
@@ -189,7 +195,8 @@ bool PlannedPool::vacant(std::int32_t tensor) const {
 }
 
 CUresult PlannedPool::claim(Buffer& buffer) {
-    if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size()) return CUDA_ERROR_NOT_PERMITTED;
+    if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size())
+        return CUDA_ERROR_NOT_PERMITTED;
     Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
     if (binding.buffer != &buffer || !binding.mapped) return CUDA_ERROR_NOT_PERMITTED;
     for (std::uint32_t a : binding.atoms) {
@@ -239,8 +246,10 @@ CUresult PlannedPool::unmap_all() {
     for (Binding& binding : bindings_) {
         if (!binding.mapped) continue;
         CUresult one = residency_.memory().unmap(binding.range.address, binding.range.pages);
-        if (one == CUDA_SUCCESS) binding.mapped = false;
-        else result = one;
+        if (one == CUDA_SUCCESS)
+            binding.mapped = false;
+        else
+            result = one;
     }
     return result;
 }

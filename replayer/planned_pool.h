@@ -1,9 +1,11 @@
-// The pool of an installed plan: every tensor's address range is mapped to its place once; from then on a swap is a
-// copy between the host and that place, ordered by events, and no mapping, synchronising or allocating call is made.
+// The pool of an installed plan: every tensor's address range is mapped to its place once; from then on a
+// swap is a copy between the host and that place, ordered by events, and no mapping, synchronising or
+// allocating call is made.
 //
-// The pool is cut into atoms, the longest runs of chunks that no placement splits: one handle each. An atom has at
-// most one holder at a time; whoever takes it over waits for its guard (the former holder's last uses and copies).
-// The plan only advises: claim() always gets a tensor its atoms, evicting (with write-back) whoever is there.
+// The pool is cut into atoms, the longest runs of chunks that no placement splits: one handle each. An atom
+// has at most one holder at a time; whoever takes it over waits for its guard (the former holder's last uses
+// and copies). The plan only advises: claim() always gets a tensor its atoms, evicting (with write-back)
+// whoever is there.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +23,22 @@ class Residency;
 /// What the pool needs to know of one tensor of the plan.
 struct PoolTensor {
     std::uint64_t bytes = 0;
-    planner::Placement at;       ///< empty: not in the pool (arena, or never placed)
-    Buffer* buffer = nullptr;    ///< live at the moment of installation
-    bool copies = false;         ///< the plan copies it to or from the host
+    planner::Placement at;     ///< empty: not in the pool (arena, or never placed)
+    Buffer* buffer = nullptr;  ///< live at the moment of installation
+    bool copies = false;       ///< the plan copies it to or from the host
 };
 
 class PlannedPool {
   public:
-    /// Builds the pool: everything movable has been evicted before (Residency::evict_all). On failure nothing is left
-    /// mapped or bound. `chunk_pages`: pages of one chunk.
+    /// Builds the pool: everything movable has been evicted before (Residency::evict_all). On failure nothing
+    /// is left mapped or bound. `chunk_pages`: pages of one chunk.
     static std::unique_ptr<PlannedPool> create(Residency& residency, std::vector<PoolTensor> tensors,
-                                               std::int32_t chunks, std::uint64_t chunk_pages, CUresult& result,
-                                               std::string& error);
+                                               std::int32_t chunks, std::uint64_t chunk_pages,
+                                               CUresult& result, std::string& error);
     ~PlannedPool();
 
-    // --- allocations of the program ---------------------------------------------------------------------------------
+    // --- allocations of the program
+    // ---------------------------------------------------------------------------------
     bool bindable(std::int32_t tensor, std::uint64_t bytes) const;
     bool bind(std::int32_t tensor, Buffer& buffer);
     /// The program frees it. False if it is not bound here.
@@ -48,11 +51,12 @@ class PlannedPool {
     }
     Buffer* buffer(std::int32_t tensor) const { return bindings_[static_cast<std::size_t>(tensor)].buffer; }
 
-    // --- moves ------------------------------------------------------------------------------------------------------
+    // --- moves
+    // ------------------------------------------------------------------------------------------------------
     /// True if all its atoms are free (or its own) without evicting anyone.
     bool vacant(std::int32_t tensor) const;
-    /// Takes the atoms; `buffer.ready` gets what a first use or arrival must wait for. CUDA_ERROR_NOT_PERMITTED when
-    /// that cannot be: not bound, or an atom is in use by the very same op.
+    /// Takes the atoms; `buffer.ready` gets what a first use or arrival must wait for.
+    /// CUDA_ERROR_NOT_PERMITTED when that cannot be: not bound, or an atom is in use by the very same op.
     CUresult claim(Buffer& buffer);
     /// Contents to the host if need be, atoms free.
     CUresult evict(Buffer& buffer, Mark after = {});

@@ -11,10 +11,15 @@ constexpr OwnerId kSlabFlag = OwnerId{1} << 31;
 
 Residency::Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device,
                      ResidencyOptions options)
-    : api_(api), timeline_(timeline), context_(context), device_(device), options_(std::move(options)),
+    : api_(api),
+      timeline_(timeline),
+      context_(context),
+      device_(device),
+      options_(std::move(options)),
       addresses_(api, options_.page_bytes, options_.region_bytes),
       memory_(api, device, options_.page_bytes, options_.limit_bytes / options_.page_bytes),
-      host_(api, context, options_.host_limit_bytes), arena_(options_.page_bytes) {}
+      host_(api, context, options_.host_limit_bytes),
+      arena_(options_.page_bytes) {}
 
 std::unique_ptr<Residency> Residency::create(const DriverApi& api, Timeline& timeline, CUcontext context,
                                              CUdevice device, ResidencyOptions options, CUresult& result) {
@@ -39,7 +44,8 @@ void Residency::abandon() {
     if (pool_) pool_->abandon();
 }
 
-// --- allocations ----------------------------------------------------------------------------------------------------
+// --- allocations
+// ----------------------------------------------------------------------------------------------------
 
 Buffer& Residency::new_buffer(std::uint64_t bytes, BufferId id) {
     OwnerId index;
@@ -113,7 +119,8 @@ CUresult Residency::allocate_small(Buffer& buffer) {
         if (CUresult result = addresses_.take(1, range); result != CUDA_SUCCESS) return result;
         Slot* slot = nullptr;
         CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-        if (pool_ && memory_.free_pages() == 0) result = leave_plan("small allocations outgrew what the plan left them");
+        if (pool_ && memory_.free_pages() == 0)
+            result = leave_plan("small allocations outgrew what the plan left them");
         result = obtain_slot(1, slot);
         if (result == CUDA_SUCCESS) result = memory_.map(range.address, *slot);
         if (result != CUDA_SUCCESS) {
@@ -214,7 +221,8 @@ Buffer* Residency::find(CUdeviceptr address) const {
     return buffers_[owner - 1].get();
 }
 
-// --- ops ------------------------------------------------------------------------------------------------------------
+// --- ops
+// ------------------------------------------------------------------------------------------------------------
 
 bool Residency::resident_fits(const BufferUse* uses, std::size_t count, std::uint64_t& needed_bytes) const {
     std::uint64_t pages = arena_.held_bytes() / options_.page_bytes + escaped_pages_;
@@ -253,7 +261,8 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
                 }
             }
             if (result == CUDA_SUCCESS && b.place == Place::absent && uses[i].overwrites) {
-                // Nothing of it is needed; but a copy out that is under way reads memory that is not this one.
+                // Nothing of it is needed; but a copy out that is under way reads memory that is not this
+                // one.
                 b.place = Place::empty;
             } else if (result == CUDA_SUCCESS && b.place == Place::absent) {
                 ++counts_.demand_ins;
@@ -291,7 +300,8 @@ CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
         CUresult result = CUDA_SUCCESS;
         if (!b.backed) result = pool_ ? pool_->claim(b) : attach(b);
         if (pool_ && result == CUDA_ERROR_NOT_PERMITTED) {
-            if (result = leave_plan("a capture needs other memory than the plan's"); result != CUDA_SUCCESS) return result;
+            if (result = leave_plan("a capture needs other memory than the plan's"); result != CUDA_SUCCESS)
+                return result;
             i = 0;
             continue;
         }
@@ -301,13 +311,16 @@ CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
     return CUDA_SUCCESS;
 }
 
-// Gives back host memory that is not needed: stale copies of buffers that were written on the device since, or else
-// valid copies of buffers that are on the device as well. Never of one that is about to leave (it has the newest stamp).
+// Gives back host memory that is not needed: stale copies of buffers that were written on the device since,
+// or else valid copies of buffers that are on the device as well. Never of one that is about to leave (it has
+// the newest stamp).
 bool Residency::reclaim_host() {
     bool any = false;
     for (const bool stale : {true, false}) {
         for_each_large([&](Buffer& b) {
-            if (!b.host || b.place != Place::resident || !b.backed || b.dirty != stale || (!stale && b.stamp == stamp_)) return;
+            if (!b.host || b.place != Place::resident || !b.backed || b.dirty != stale ||
+                (!stale && b.stamp == stamp_))
+                return;
             timeline_.order(out_, b.ready);
             if (pool_) pool_->forget_host(b);
             host_.give(b.host);
@@ -320,7 +333,8 @@ bool Residency::reclaim_host() {
     return any;
 }
 
-// --- copies ---------------------------------------------------------------------------------------------------------
+// --- copies
+// ---------------------------------------------------------------------------------------------------------
 
 CUresult Residency::save(Buffer& buffer, Mark after) {
     ContextScope scope(api_, context_);
@@ -328,8 +342,9 @@ CUresult Residency::save(Buffer& buffer, Mark after) {
         buffer.host = host_.take(buffer.bytes);
         if (!buffer.host && reclaim_host()) buffer.host = host_.take(buffer.bytes);
         if (!buffer.host) {
-            why_ = "pinned host memory ran out: " + std::to_string(host_.used()) + " bytes in use, the limit is " +
-                   std::to_string(host_.limit()) + " (SWAPADVISOR_HOST_MEMORY)" +
+            why_ = "pinned host memory ran out: " + std::to_string(host_.used()) +
+                   " bytes in use, the limit is " + std::to_string(host_.limit()) +
+                   " (SWAPADVISOR_HOST_MEMORY)" +
                    (host_.refused() ? ", and the system refused to pin more" : "");
             note("out of memory: " + why_);
             return CUDA_ERROR_OUT_OF_MEMORY;
@@ -370,9 +385,12 @@ CUresult Residency::copy_in(Buffer& buffer, Mark after) {
     return CUDA_SUCCESS;
 }
 
-// --- the planned pool -----------------------------------------------------------------------------------------------
+// --- the planned pool
+// -----------------------------------------------------------------------------------------------
 
-void Residency::enter_plan(std::unique_ptr<PlannedPool> pool) { pool_ = std::move(pool); }
+void Residency::enter_plan(std::unique_ptr<PlannedPool> pool) {
+    pool_ = std::move(pool);
+}
 
 CUresult Residency::leave_plan(const char* reason) {
     if (!pool_) return CUDA_SUCCESS;

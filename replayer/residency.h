@@ -1,11 +1,12 @@
-// Who is on the device: all managed memory of one context. At every op it makes sure that what the op touches is
-// resident and that the op's stream waits for it, whoever decided what else to evict.
+// Who is on the device: all managed memory of one context. At every op it makes sure that what the op touches
+// is resident and that the op's stream waits for it, whoever decided what else to evict.
 //
-// Two ways of backing large buffers: on demand (one handle per buffer, mapped when it arrives, unmapped when it is
-// evicted; victims by next use where known, else least recently used), and a planned pool (replayer/planned_pool.h: all mapped
-// once, swaps are copies alone).
+// Two ways of backing large buffers: on demand (one handle per buffer, mapped when it arrives, unmapped when
+// it is evicted; victims by next use where known, else least recently used), and a planned pool
+// (replayer/planned_pool.h: all mapped once, swaps are copies alone).
 //
-// Not thread-safe: the runtime's lock guards it. Driver errors come back as they are and leave a consistent state.
+// Not thread-safe: the runtime's lock guards it. Driver errors come back as they are and leave a consistent
+// state.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +31,14 @@ class PlannedPool;
 enum class SwapEvent : std::uint8_t { in, out, drop };
 
 struct ResidencyOptions {
-    std::uint64_t limit_bytes = 0;         ///< device memory for managed buffers, arena included
-    std::uint64_t host_limit_bytes = 0;    ///< pinned memory
-    std::uint64_t arena_below = 1 << 20;   ///< smaller allocations go to the arena
-    std::uint64_t page_bytes = 2 << 20;    ///< allocation granularity of the driver, at least 2 MiB
+    std::uint64_t limit_bytes = 0;        ///< device memory for managed buffers, arena included
+    std::uint64_t host_limit_bytes = 0;   ///< pinned memory
+    std::uint64_t arena_below = 1 << 20;  ///< smaller allocations go to the arena
+    std::uint64_t page_bytes = 2 << 20;   ///< allocation granularity of the driver, at least 2 MiB
     std::uint64_t region_bytes = 1ull << 40;
     bool sync_free = false;
-    std::function<void(const std::string&)> note;                        ///< one line for the user
-    std::function<void(Buffer&, SwapEvent, std::uint64_t)> on_swap;      ///< bytes moved (0 for drops)
+    std::function<void(const std::string&)> note;                    ///< one line for the user
+    std::function<void(Buffer&, SwapEvent, std::uint64_t)> on_swap;  ///< bytes moved (0 for drops)
 };
 
 struct ResidencyCounts {
@@ -54,18 +55,21 @@ class Residency {
                                              CUdevice device, ResidencyOptions options, CUresult& result);
     ~Residency();
 
-    // --- allocations ------------------------------------------------------------------------------------------------
+    // --- allocations
+    // ------------------------------------------------------------------------------------------------
     CUresult allocate(std::uint64_t bytes, BufferId id, Buffer*& buffer, std::int32_t planned_tensor = -1);
     /// The address becomes invalid for the program. Reuse of the memory waits for the last use by events.
     void release(Buffer& buffer);
     Buffer* find(CUdeviceptr address) const;
     void set_escaped(Buffer& buffer, const char* reason);
 
-    // --- ops --------------------------------------------------------------------------------------------------------
-    /// Before the real call: everything resident, `queue` waits. On CUDA_ERROR_OUT_OF_MEMORY `why()` says more.
-    /// `context`: the one that is current, if the caller knows.
+    // --- ops
+    // --------------------------------------------------------------------------------------------------------
+    /// Before the real call: everything resident, `queue` waits. On CUDA_ERROR_OUT_OF_MEMORY `why()` says
+    /// more. `context`: the one that is current, if the caller knows.
     CUresult begin(const BufferUse* uses, std::size_t count, QueueId queue, CUcontext context = nullptr);
-    /// For an op that a stream capture records: what it names only has to be mapped, its contents come at the launch.
+    /// For an op that a stream capture records: what it names only has to be mapped, its contents come at the
+    /// launch.
     CUresult map_only(const BufferUse* uses, std::size_t count);
     /// After the real call was issued on `queue` (`mark` is its mark).
     void end(const BufferUse* uses, std::size_t count, Mark mark) {
@@ -79,9 +83,10 @@ class Residency {
     }
     const std::string& why() const { return why_; }
 
-    // --- primitives for the policies --------------------------------------------------------------------------------
-    CUresult save(Buffer& buffer, Mark after = {});          ///< copy to the host; stays resident, clean
-    CUresult copy_in(Buffer& buffer, Mark after = {});       ///< backing is there; `ready` says what to wait for
+    // --- primitives for the policies
+    // --------------------------------------------------------------------------------
+    CUresult save(Buffer& buffer, Mark after = {});     ///< copy to the host; stays resident, clean
+    CUresult copy_in(Buffer& buffer, Mark after = {});  ///< backing is there; `ready` says what to wait for
     /// Everything large and movable to the host, unmapped and released. Waits for the device.
     CUresult evict_all();
     /// Leaves the planned pool (if in it): back to on demand. `reason` is counted and noted.
@@ -129,7 +134,8 @@ class Residency {
 
   private:
     friend class PlannedPool;
-    Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device, ResidencyOptions options);
+    Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device,
+              ResidencyOptions options);
 
     CUresult allocate_small(Buffer& buffer);
     CUresult allocate_large(Buffer& buffer);
@@ -140,7 +146,7 @@ class Residency {
 
     // on demand
     CUresult attach(Buffer& buffer);
-    CUresult detach(Buffer& buffer);               ///< waits for its last uses, unmaps; slot becomes spare
+    CUresult detach(Buffer& buffer);  ///< waits for its last uses, unmaps; slot becomes spare
     CUresult obtain_slot(std::uint64_t pages, Slot*& slot);
     CUresult make_room(std::uint64_t pages);
     bool reclaim_cached(std::uint64_t pages);
@@ -169,8 +175,8 @@ class Residency {
     std::vector<std::unique_ptr<Buffer>> buffers_;  ///< by OwnerId - 1
     std::vector<OwnerId> free_ids_;
     std::vector<std::unique_ptr<Slot>> slots_;
-    std::unordered_map<std::uint64_t, std::vector<Slot*>> spare_;     ///< unmapped, by pages
-    std::unordered_map<std::uint64_t, std::vector<Cached>> cached_;   ///< freed but still mapped, by pages
+    std::unordered_map<std::uint64_t, std::vector<Slot*>> spare_;    ///< unmapped, by pages
+    std::unordered_map<std::uint64_t, std::vector<Cached>> cached_;  ///< freed but still mapped, by pages
     std::uint64_t cached_pages_ = 0, spare_pages_ = 0;
     Buffer* oldest_ = nullptr;
     Buffer* newest_ = nullptr;
@@ -178,7 +184,7 @@ class Residency {
     std::uint64_t stamp_ = 1;
     std::uint64_t escaped_pages_ = 0;
     std::uint64_t large_live_bytes_ = 0;
-    bool pressure_ = false;     ///< something was evicted on demand: events follow every op
+    bool pressure_ = false;  ///< something was evicted on demand: events follow every op
     bool abandoned_ = false;
     ResidencyCounts counts_;
     std::string why_;

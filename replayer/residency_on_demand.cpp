@@ -1,5 +1,6 @@
-// Residency without a plan: one handle per buffer, mapped on arrival; a victim is copied out if need be, and its
-// range unmapped before its handle is used again, so that a use that was missed faults instead of reading others' bytes.
+// Residency without a plan: one handle per buffer, mapped on arrival; a victim is copied out if need be, and
+// its range unmapped before its handle is used again, so that a use that was missed faults instead of reading
+// others' bytes.
 #include <algorithm>
 
 #include "replayer/planned_pool.h"
@@ -69,7 +70,8 @@ bool Residency::reclaim_cached(std::uint64_t pages) {
     if (cached_pages_ == 0) return false;
     auto chosen = cached_.find(pages);
     if (chosen == cached_.end() || chosen->second.empty())
-        chosen = std::find_if(cached_.begin(), cached_.end(), [](const auto& entry) { return !entry.second.empty(); });
+        chosen = std::find_if(cached_.begin(), cached_.end(),
+                              [](const auto& entry) { return !entry.second.empty(); });
     Cached entry = chosen->second.front();
     if (timeline_.wait(entry.slot->guard) != CUDA_SUCCESS) return false;
     if (memory_.unmap(entry.range.address, entry.range.pages) != CUDA_SUCCESS) return false;
@@ -82,7 +84,8 @@ bool Residency::reclaim_cached(std::uint64_t pages) {
     return true;
 }
 
-// Evicts until `pages` are spare or free (in whatever sizes). All copies are started before the first is waited for.
+// Evicts until `pages` are spare or free (in whatever sizes). All copies are started before the first is
+// waited for.
 CUresult Residency::make_room(std::uint64_t pages) {
     pressure_ = true;
     std::vector<Buffer*> leaving;

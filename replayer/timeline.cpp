@@ -4,8 +4,9 @@
 
 namespace swapadvisor {
 namespace {
-constexpr std::size_t kRing = 1024;       // events per queue at most
-constexpr std::size_t kEarlyReuse = 32;   // from here on finished events are taken again before new ones are made
+constexpr std::size_t kRing = 1024;  // events per queue at most
+constexpr std::size_t kEarlyReuse =
+    32;  // from here on finished events are taken again before new ones are made
 }  // namespace
 
 QueueId Timeline::queue(CUcontext context, CUstream stream, std::uint64_t thread) {
@@ -47,9 +48,11 @@ CUresult Timeline::record(QueueId id) {
     if (!q.open) return CUDA_SUCCESS;
     if (!q.events.empty() && q.events.back().seq == q.issued) return CUDA_SUCCESS;
     Entry entry;
-    const bool reuse = !q.events.empty() && (q.events.size() >= kRing || (q.events.size() >= kEarlyReuse &&
-                                                                          q.events.front().seq <= q.completed));
-    if (!reuse && q.events.size() >= kEarlyReuse && api_.cuEventQuery_(q.events.front().event) == CUDA_SUCCESS) {
+    const bool reuse =
+        !q.events.empty() &&
+        (q.events.size() >= kRing || (q.events.size() >= kEarlyReuse && q.events.front().seq <= q.completed));
+    if (!reuse && q.events.size() >= kEarlyReuse &&
+        api_.cuEventQuery_(q.events.front().event) == CUDA_SUCCESS) {
         q.completed = std::max(q.completed, q.events.front().seq);
     }
     if (reuse || (q.events.size() >= kEarlyReuse && q.events.front().seq <= q.completed)) {

@@ -1,13 +1,13 @@
-// The order between streams: numbers the work issued on every queue and makes one queue (or the host) wait for a
-// point of another with as few events as possible. Vector-clock style: what a queue is known to have waited for is
-// remembered, so asking again costs a comparison.
+// The order between streams: numbers the work issued on every queue and makes one queue (or the host) wait
+// for a point of another with as few events as possible. Vector-clock style: what a queue is known to have
+// waited for is remembered, so asking again costs a comparison.
 //
-// Events come from a ring per queue. Recording an event again while a stream still waits for its former state is
-// legal (the wait took the state it had when it was asked for), so a ring never needs to be drained: a point whose
-// own event has been recycled is covered by a later one, which only waits for more.
+// Events come from a ring per queue. Recording an event again while a stream still waits for its former state
+// is legal (the wait took the state it had when it was asked for), so a ring never needs to be drained: a
+// point whose own event has been recycled is covered by a later one, which only waits for more.
 //
-// Not thread-safe: the owner's lock guards it. Queues belong to a context; a queue that ends (stream or context
-// destroyed) counts as done once its last event is.
+// Not thread-safe: the owner's lock guards it. Queues belong to a context; a queue that ends (stream or
+// context destroyed) counts as done once its last event is.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,8 @@ class Timeline {
     /// Puts an event behind what was issued last, so that waiting for that point does not wait for more.
     CUresult record(QueueId queue);
 
-    bool done(Mark mark);           ///< never blocks; false when unknown
-    CUresult wait(Mark mark);       ///< blocks the host
+    bool done(Mark mark);      ///< never blocks; false when unknown
+    CUresult wait(Mark mark);  ///< blocks the host
     CUresult wait(const MarkSet& marks);
     CUresult wait_all(CUcontext context);  ///< for everything issued so far on the context's queues
 
@@ -70,8 +70,8 @@ class Timeline {
     /// The context is gone, and all of its work with it.
     void end_context(CUcontext context);
 
-    /// While captures are open every piece of work is followed by an event at once: a capturing stream must not be
-    /// given ours. Call before the capture begins.
+    /// While captures are open every piece of work is followed by an event at once: a capturing stream must
+    /// not be given ours. Call before the capture begins.
     void begin_capture();
     void end_capture();
     bool capturing() const { return captures_ != 0; }
@@ -90,9 +90,9 @@ class Timeline {
         std::uint64_t thread = 0;
         bool open = false;
         Seq issued = 0;
-        Seq completed = 0;           ///< known to be done
-        std::deque<Entry> events;    ///< by rising seq
-        std::vector<Seq> waited;     ///< by queue: what this queue has waited for
+        Seq completed = 0;         ///< known to be done
+        std::deque<Entry> events;  ///< by rising seq
+        std::vector<Seq> waited;   ///< by queue: what this queue has waited for
     };
     const Entry* event_for(QueueId queue, Seq seq);
     Seq& waited(Queue& queue, QueueId other) {

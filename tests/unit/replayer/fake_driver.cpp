@@ -62,11 +62,13 @@ CUresult planned_failure(const char* entry) {
     world->failures.erase(found);
     return error;
 }
-#define MAY_FAIL(entry)                                                        \
-    std::lock_guard guard(world->mutex);                                       \
+#define MAY_FAIL(entry)                  \
+    std::lock_guard guard(world->mutex); \
     if (CUresult planned = planned_failure(entry); planned != CUDA_SUCCESS) return planned
 
-void complain(const std::string& text) { world->errors.push_back(text); }
+void complain(const std::string& text) {
+    world->errors.push_back(text);
+}
 
 bool is_mapped(CUdeviceptr address, std::uint64_t bytes) {
     const CUdeviceptr end = address + bytes;
@@ -81,7 +83,8 @@ bool is_mapped(CUdeviceptr address, std::uint64_t bytes) {
 }
 
 Stream* stream_of(CUstream stream) {
-    return stream == nullptr || stream == CU_STREAM_LEGACY ? &world->legacy : reinterpret_cast<Stream*>(stream);
+    return stream == nullptr || stream == CU_STREAM_LEGACY ? &world->legacy
+                                                           : reinterpret_cast<Stream*>(stream);
 }
 
 bool runnable(const Stream& s) {
@@ -133,10 +136,23 @@ CUresult until(const std::function<bool()>& done) {
     return CUDA_SUCCESS;
 }
 
-CUresult ctx_get(CUcontext* c) { *c = current; return CUDA_SUCCESS; }
-CUresult ctx_set(CUcontext c) { current = c; return CUDA_SUCCESS; }
-CUresult ctx_push(CUcontext c) { current = c; return CUDA_SUCCESS; }
-CUresult ctx_pop(CUcontext* c) { *c = current; current = reinterpret_cast<CUcontext>(0x1000); return CUDA_SUCCESS; }
+CUresult ctx_get(CUcontext* c) {
+    *c = current;
+    return CUDA_SUCCESS;
+}
+CUresult ctx_set(CUcontext c) {
+    current = c;
+    return CUDA_SUCCESS;
+}
+CUresult ctx_push(CUcontext c) {
+    current = c;
+    return CUDA_SUCCESS;
+}
+CUresult ctx_pop(CUcontext* c) {
+    *c = current;
+    current = reinterpret_cast<CUcontext>(0x1000);
+    return CUDA_SUCCESS;
+}
 
 CUresult host_alloc(void** out, std::size_t bytes, unsigned) {
     MAY_FAIL("cuMemHostAlloc");
@@ -144,7 +160,9 @@ CUresult host_alloc(void** out, std::size_t bytes, unsigned) {
     *out = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return *out == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
-CUresult free_host(void*) { return CUDA_SUCCESS; }
+CUresult free_host(void*) {
+    return CUDA_SUCCESS;
+}
 
 CUresult reserve(CUdeviceptr* out, std::size_t bytes, std::size_t, CUdeviceptr, unsigned long long) {
     MAY_FAIL("cuMemAddressReserve");
@@ -160,7 +178,8 @@ CUresult address_free(CUdeviceptr address, std::size_t bytes) {
     munmap(reinterpret_cast<void*>(address), bytes);
     return CUDA_SUCCESS;
 }
-CUresult create(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp*, unsigned long long) {
+CUresult create(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp*,
+                unsigned long long) {
     MAY_FAIL("cuMemCreate");
     ++world->calls.create;
     if (world->used + bytes > world->device_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -191,7 +210,8 @@ CUresult release(CUmemGenericAllocationHandle id) {
     maybe_drop(id);
     return CUDA_SUCCESS;
 }
-CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle id, unsigned long long) {
+CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle id,
+             unsigned long long) {
     MAY_FAIL("cuMemMap");
     ++world->calls.map;
     Handle& handle = world->handles[id];
@@ -200,7 +220,8 @@ CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGe
     if (next != world->mapped.end() && next->first < address + bytes) complain("map over a mapping");
     if (next != world->mapped.begin() && std::prev(next)->first + std::prev(next)->second.bytes > address)
         complain("map over a mapping");
-    mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, handle.fd, 0);
+    mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, handle.fd,
+         0);
     world->mapped[address] = {bytes, id, false};
     ++handle.mappings;
     return CUDA_SUCCESS;
@@ -208,7 +229,8 @@ CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGe
 CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc*, std::size_t) {
     MAY_FAIL("cuMemSetAccess");
     ++world->calls.set_access;
-    for (auto it = world->mapped.lower_bound(address); it != world->mapped.end() && it->first < address + bytes; ++it)
+    for (auto it = world->mapped.lower_bound(address);
+         it != world->mapped.end() && it->first < address + bytes; ++it)
         it->second.access = true;
     return CUDA_SUCCESS;
 }
@@ -234,7 +256,8 @@ CUresult unmap(CUdeviceptr address, std::size_t bytes) {
         --world->handles[id].mappings;
         maybe_drop(id);
     }
-    mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     return CUDA_SUCCESS;
 }
 CUresult copy_in(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
@@ -251,7 +274,9 @@ CUresult stream_create(CUstream* out, unsigned) {
     *out = new_stream();
     return CUDA_SUCCESS;
 }
-CUresult stream_destroy(CUstream) { return CUDA_SUCCESS; }
+CUresult stream_destroy(CUstream) {
+    return CUDA_SUCCESS;
+}
 CUresult stream_wait(CUstream stream, CUevent event, unsigned) {
     MAY_FAIL("cuStreamWaitEvent");
     auto* e = reinterpret_cast<Event*>(event);
@@ -268,7 +293,9 @@ CUresult event_create(CUevent* out, unsigned) {
     *out = reinterpret_cast<CUevent>(world->events.back().get());
     return CUDA_SUCCESS;
 }
-CUresult event_destroy(CUevent) { return CUDA_SUCCESS; }
+CUresult event_destroy(CUevent) {
+    return CUDA_SUCCESS;
+}
 CUresult event_record(CUevent event, CUstream stream) {
     MAY_FAIL("cuEventRecord");
     auto* e = reinterpret_cast<Event*>(event);
@@ -341,7 +368,9 @@ const DriverApi& api() {
     return table;
 }
 
-CUcontext context() { return reinterpret_cast<CUcontext>(0x1000); }
+CUcontext context() {
+    return reinterpret_cast<CUcontext>(0x1000);
+}
 
 CUstream new_stream() {
     std::lock_guard guard(world->mutex);
@@ -364,11 +393,18 @@ void synchronize(CUstream stream) {
 
 void drain() {
     std::lock_guard guard(world->mutex);
-    while (step()) {}
+    while (step()) {
+    }
 }
 
-const std::vector<std::string>& errors() { return world->errors; }
-Calls& calls() { return world->calls; }
-void fail(const std::string& entry, int nth, CUresult error) { world->failures[entry] = {nth, error}; }
+const std::vector<std::string>& errors() {
+    return world->errors;
+}
+Calls& calls() {
+    return world->calls;
+}
+void fail(const std::string& entry, int nth, CUresult error) {
+    world->failures[entry] = {nth, error};
+}
 
 }  // namespace swapadvisor::fake

@@ -1,6 +1,6 @@
-// A small driver of the tests' own: device memory is memfd + mmap (aliases behave), streams are queues of tasks that a
-// random scheduler runs as late and as mixed up as their order allows, so that an ordering that is missing shows as
-// wrong bytes or as a use of unmapped memory. Single-threaded use except cuMemHostAlloc.
+// A small driver of the tests' own: device memory is memfd + mmap (aliases behave), streams are queues of
+// tasks that a random scheduler runs as late and as mixed up as their order allows, so that an ordering that
+// is missing shows as wrong bytes or as a use of unmapped memory. Single-threaded use except cuMemHostAlloc.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ void drain();
 /// Broken rules so far, one line each; empty is good.
 const std::vector<std::string>& errors();
 struct Calls {
-    std::uint64_t create = 0, release = 0, map = 0, unmap = 0, set_access = 0, sync = 0, host_alloc = 0, reserve = 0;
+    std::uint64_t create = 0, release = 0, map = 0, unmap = 0, set_access = 0, sync = 0, host_alloc = 0,
+                  reserve = 0;
     std::uint64_t mapping() const { return create + release + map + unmap + set_access; }
 };
 Calls& calls();

@@ -37,7 +37,8 @@ TEST_CASE("a plan is followed with right bytes and without mapping or waiting ca
             for (int streams : {1, 2})
                 for (bool late : {false, true}) {
                     CAPTURE(laziness, pages, streams, late);
-                    World w(pages + static_cast<std::uint64_t>(streams), laziness, pages, {6, 2, 4, streams, late});
+                    World w(pages + static_cast<std::uint64_t>(streams), laziness, pages,
+                            {6, 2, 4, streams, late});
                     for (int i = 0; i < 12; ++i) w.training->step(static_cast<std::uint64_t>(i));
                     CAPTURE(w.manager->changes, w.manager->problems);
                     CHECK(w.manager->steering.planned());
@@ -56,19 +57,34 @@ TEST_CASE("a plan is followed with right bytes and without mapping or waiting ca
 TEST_CASE("programs that change under the plan keep their bytes") {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         CAPTURE(seed);
-        World w(seed, seed % 3 == 0 ? 0.0 : seed % 3 == 1 ? 0.6 : 1.0, 26 + seed % 3 * 8, {6, 2, 4, 1 + static_cast<int>(seed % 3), seed % 2 == 0});
+        World w(seed,
+                seed % 3 == 0   ? 0.0
+                : seed % 3 == 1 ? 0.6
+                                : 1.0,
+                26 + seed % 3 * 8, {6, 2, 4, 1 + static_cast<int>(seed % 3), seed % 2 == 0});
         std::mt19937_64 random(seed);
         for (int i = 0; i < 12; ++i) w.training->step(1);
         const bool planned = w.manager->steering.planned();
         CHECK(planned);
         for (int i = 0; i < 60; ++i) {
             switch (random() % 12) {
-                case 0: w.training->evaluate(); break;
-                case 1: w.training->step(1, 2); break;                                       // another batch size
-                case 2: w.training->step(1, 1, 1 + static_cast<int>(random() % 15)); break;  // exception in the middle
-                case 3: w.training->step(1, 1, 1 << 30, 5); break;                           // ops between
-                case 4: w.training->wrong += w.program->check(w.training->weights()[random() % 6]); break;
-                default: w.training->step(1);
+                case 0:
+                    w.training->evaluate();
+                    break;
+                case 1:
+                    w.training->step(1, 2);
+                    break;  // another batch size
+                case 2:
+                    w.training->step(1, 1, 1 + static_cast<int>(random() % 15));
+                    break;  // exception in the middle
+                case 3:
+                    w.training->step(1, 1, 1 << 30, 5);
+                    break;  // ops between
+                case 4:
+                    w.training->wrong += w.program->check(w.training->weights()[random() % 6]);
+                    break;
+                default:
+                    w.training->step(1);
             }
         }
         for (int i = 0; i < 8; ++i) w.training->step(1);

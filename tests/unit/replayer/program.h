@@ -1,6 +1,6 @@
-// A program on the fake driver, managed by a Residency, with a model beside it that says what every buffer must hold.
-// It does what a correct CUDA program does and no more: it orders its own uses across streams by events, and expects
-// memory to be reusable as soon as it has been freed.
+// A program on the fake driver, managed by a Residency, with a model beside it that says what every buffer
+// must hold. It does what a correct CUDA program does and no more: it orders its own uses across streams by
+// events, and expects memory to be reusable as soon as it has been freed.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,16 @@ struct Manager {
     virtual ~Manager() = default;
     virtual CUresult allocate(std::uint64_t bytes, Buffer*& buffer) = 0;
     virtual void release(Buffer& buffer) = 0;
-    virtual CUresult begin(std::uint64_t function, const BufferUse* uses, std::size_t count, QueueId queue) = 0;
+    virtual CUresult begin(std::uint64_t function, const BufferUse* uses, std::size_t count,
+                           QueueId queue) = 0;
     virtual void end(const BufferUse* uses, std::size_t count, QueueId queue) = 0;
 };
 
 struct PlainManager : Manager {
     explicit PlainManager(Residency& r) : residency(r) {}
-    CUresult allocate(std::uint64_t bytes, Buffer*& buffer) override { return residency.allocate(bytes, ++ids, buffer); }
+    CUresult allocate(std::uint64_t bytes, Buffer*& buffer) override {
+        return residency.allocate(bytes, ++ids, buffer);
+    }
     void release(Buffer& buffer) override { residency.release(buffer); }
     CUresult begin(std::uint64_t, const BufferUse* uses, std::size_t count, QueueId queue) override {
         return residency.begin(uses, count, queue);
@@ -77,7 +80,8 @@ class Program {
         held_.erase(index);
     }
     /// A kernel: reads `reads`, writes (and reads, once written) `writes`.
-    CUresult kernel(std::uint64_t function, const std::vector<int>& reads, const std::vector<int>& writes, int stream = 0) {
+    CUresult kernel(std::uint64_t function, const std::vector<int>& reads, const std::vector<int>& writes,
+                    int stream = 0) {
         std::vector<BufferUse> uses;
         std::vector<Span> spans;
         std::uint64_t value = function;
@@ -111,7 +115,8 @@ class Program {
             h.written = true;
             for (std::uint64_t& w : h.words) w = value = scramble(value, 1);
         }
-        CUresult result = manager_.begin(function, uses.data(), uses.size(), queues_[static_cast<std::size_t>(stream)]);
+        CUresult result =
+            manager_.begin(function, uses.data(), uses.size(), queues_[static_cast<std::size_t>(stream)]);
         if (result != CUDA_SUCCESS) return result;
         launch(streams_[static_cast<std::size_t>(stream)], spans, [in, out, function] {
             std::uint64_t v = function;
@@ -134,12 +139,15 @@ class Program {
         if (!h.written) return 0;
         BufferUse use{h.buffer, Access::read};
         order(h, stream);
-        if (manager_.begin(1, &use, 1, queues_[static_cast<std::size_t>(stream)]) != CUDA_SUCCESS) return 1 << 20;
+        if (manager_.begin(1, &use, 1, queues_[static_cast<std::size_t>(stream)]) != CUDA_SUCCESS)
+            return 1 << 20;
         auto got = std::make_shared<std::vector<std::uint64_t>>();
         const CUdeviceptr address = h.address;
-        launch(streams_[static_cast<std::size_t>(stream)], {{address, h.bytes}}, [got, address, offsets = h.offsets] {
-            for (std::uint64_t o : offsets) got->push_back(*reinterpret_cast<std::uint64_t*>(address + o));
-        });
+        launch(streams_[static_cast<std::size_t>(stream)], {{address, h.bytes}},
+               [got, address, offsets = h.offsets] {
+                   for (std::uint64_t o : offsets)
+                       got->push_back(*reinterpret_cast<std::uint64_t*>(address + o));
+               });
         manager_.end(&use, 1, queues_[static_cast<std::size_t>(stream)]);
         synchronize(streams_[static_cast<std::size_t>(stream)]);
         ++ops;

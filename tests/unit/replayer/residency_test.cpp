@@ -7,7 +7,8 @@ using namespace swapadvisor::fake;
 
 namespace {
 struct Setup {
-    explicit Setup(std::uint64_t seed, double laziness, ResidencyOptions o, std::uint64_t device = 1ull << 40) {
+    explicit Setup(std::uint64_t seed, double laziness, ResidencyOptions o,
+                   std::uint64_t device = 1ull << 40) {
         reset(seed, laziness, device);
         timeline = std::make_unique<Timeline>(api());
         CUresult result;
@@ -35,14 +36,17 @@ void random_program(std::uint64_t seed, double laziness, int streams, int steps,
         } else if (what == 1) {
             p.free(live[static_cast<std::size_t>(pick(live.size()))]);
         } else if (what == 2) {
-            wrong += p.check(live[static_cast<std::size_t>(pick(live.size()))], pick(static_cast<std::uint64_t>(streams)));
+            wrong += p.check(live[static_cast<std::size_t>(pick(live.size()))],
+                             pick(static_cast<std::uint64_t>(streams)));
         } else {
             std::vector<int> reads, writes;
-            for (int k = pick(3); k > 0; --k) reads.push_back(live[static_cast<std::size_t>(pick(live.size()))]);
+            for (int k = pick(3); k > 0; --k)
+                reads.push_back(live[static_cast<std::size_t>(pick(live.size()))]);
             int w = live[static_cast<std::size_t>(pick(live.size()))];
             std::erase(reads, w);
             writes.push_back(w);
-            REQUIRE(p.kernel(1000 + static_cast<std::uint64_t>(i), reads, writes, pick(static_cast<std::uint64_t>(streams))) == CUDA_SUCCESS);
+            REQUIRE(p.kernel(1000 + static_cast<std::uint64_t>(i), reads, writes,
+                             pick(static_cast<std::uint64_t>(streams))) == CUDA_SUCCESS);
         }
     }
     wrong += p.check_all();
@@ -59,8 +63,11 @@ void random_program(std::uint64_t seed, double laziness, int streams, int steps,
 TEST_CASE("on demand: random programs hold the right bytes at every limit, however late the device is") {
     for (std::uint64_t seed = 1; seed <= 12; ++seed) {
         CAPTURE(seed);
-        random_program(seed, seed % 3 == 0 ? 0.0 : seed % 3 == 1 ? 1.0 : 0.6, 1 + static_cast<int>(seed % 4), 600,
-                       seed % 2 ? 40 : 120);
+        random_program(seed,
+                       seed % 3 == 0   ? 0.0
+                       : seed % 3 == 1 ? 1.0
+                                       : 0.6,
+                       1 + static_cast<int>(seed % 4), 600, seed % 2 ? 40 : 120);
     }
 }
 
@@ -117,8 +124,9 @@ TEST_CASE("a device with less memory than promised only lowers the limit") {
 }
 
 TEST_CASE("a failing driver call fails the op or allocation, and later ones go on with the right bytes") {
-    for (const char* entry : {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-                              "cuStreamWaitEvent", "cuEventRecord", "cuEventCreate", "cuMemHostAlloc"}) {
+    for (const char* entry :
+         {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+          "cuStreamWaitEvent", "cuEventRecord", "cuEventCreate", "cuMemHostAlloc"}) {
         for (int nth = 1; nth <= 12; nth += 1) {
             CAPTURE(entry, nth);
             Setup s(static_cast<std::uint64_t>(nth), 0.5, options(24));
@@ -190,7 +198,8 @@ TEST_CASE("a write after a save waits for the copy") {
         REQUIRE(p.kernel(2, {}, {a}) == CUDA_SUCCESS);
         CHECK(p.buffer(a).dirty);
         drain();
-        later += *reinterpret_cast<std::uint64_t*>(p.buffer(a).host.data) == *reinterpret_cast<std::uint64_t*>(p.buffer(a).address);
+        later += *reinterpret_cast<std::uint64_t*>(p.buffer(a).host.data) ==
+                 *reinterpret_cast<std::uint64_t*>(p.buffer(a).address);
         CHECK(p.check_all() == 0);
     }
     CHECK(later == 0);
@@ -221,7 +230,8 @@ TEST_CASE("host memory that holds nothing any more is given back before an evict
         all.push_back(p.allocate(8 * kPage));
         REQUIRE(all.back() >= 0);
     }
-    // Five of eight pages each: two on the device, three on the host, and a fourth block for the one that leaves.
+    // Five of eight pages each: two on the device, three on the host, and a fourth block for the one that
+    // leaves.
     for (int round = 0; round < 4; ++round)
         for (int b : all) REQUIRE(p.kernel(static_cast<std::uint64_t>(round), {}, {b}) == CUDA_SUCCESS);
     CHECK(p.check_all() == 0);

@@ -1,5 +1,5 @@
-// Training programs on the fake driver, and the manager that records, plans and follows them as the runtime does,
-// but in one thread: plans are made at once when the recorder has found an iteration.
+// Training programs on the fake driver, and the manager that records, plans and follows them as the runtime
+// does, but in one thread: plans are made at once when the recorder has found an iteration.
 #pragma once
 
 #include <map>
@@ -16,8 +16,12 @@ namespace swapadvisor::fake {
 
 struct FollowingManager : Manager {
     explicit FollowingManager(Residency& r)
-        : residency(r), steering(r), recorder(Recorder::Options{.trace_path = "", .program = "test", .synchronous = true}) {
-        steering.on_change = [this](bool planned, const std::string& line) { changes.push_back((planned ? "+" : "-") + line); };
+        : residency(r),
+          steering(r),
+          recorder(Recorder::Options{.trace_path = "", .program = "test", .synchronous = true}) {
+        steering.on_change = [this](bool planned, const std::string& line) {
+            changes.push_back((planned ? "+" : "-") + line);
+        };
     }
     CUresult allocate(std::uint64_t bytes, Buffer*& buffer) override {
         const BufferId id = ++ids;
@@ -69,30 +73,38 @@ struct FollowingManager : Manager {
         std::int64_t bytes = 0;
         for (const TensorRecord& t : steady->tensors)
             if (!t.small) bytes += t.bytes;
-        const auto room = static_cast<std::int64_t>((residency.memory().limit_pages()) * kPage - residency.arena().held_bytes());
+        const auto room = static_cast<std::int64_t>((residency.memory().limit_pages()) * kPage -
+                                                    residency.arena().held_bytes());
         if (bytes <= room) return;
         auto script = std::make_shared<IterationScript>(steady);
         scripts[steady->signature] = script;
         steering.know(script);
         if (auto made = make(script, name, room)) steering.offer(made, gain);
     }
-    std::shared_ptr<const PlanScript> make(std::shared_ptr<const IterationScript> script, const std::string& name, std::int64_t room) {
-        // Small tensors have bytes of their own in the graph: leave them to the plan's arena only in the runtime's way.
+    std::shared_ptr<const PlanScript> make(std::shared_ptr<const IterationScript> script,
+                                           const std::string& name, std::int64_t room) {
+        // Small tensors have bytes of their own in the graph: leave them to the plan's arena only in the
+        // runtime's way.
         Iteration part = script->iteration();
         std::vector<std::int32_t> names_of, fresh(part.tensors.size(), -1);
         std::vector<TensorRecord> kept;
         for (std::size_t t = 0; t < part.tensors.size(); ++t)
-            if (script->takes_part(static_cast<std::int32_t>(t)) && !script->users(static_cast<std::int32_t>(t)).empty()) {
+            if (script->takes_part(static_cast<std::int32_t>(t)) &&
+                !script->users(static_cast<std::int32_t>(t)).empty()) {
                 fresh[t] = static_cast<std::int32_t>(names_of.size());
                 names_of.push_back(static_cast<std::int32_t>(t));
                 kept.push_back(part.tensors[t]);
             }
         part.tensors = kept;
         for (OpRecord& op : part.ops) {
-            std::erase_if(op.uses, [&](const OpRecord::Use& u) { return fresh[static_cast<std::size_t>(u.tensor)] < 0; });
+            std::erase_if(op.uses, [&](const OpRecord::Use& u) {
+                return fresh[static_cast<std::size_t>(u.tensor)] < 0;
+            });
             for (OpRecord::Use& u : op.uses) u.tensor = fresh[static_cast<std::size_t>(u.tensor)];
         }
-        std::erase_if(part.events, [&](const IterationEvent& e) { return e.kind != EventKind::op && fresh[static_cast<std::size_t>(e.index)] < 0; });
+        std::erase_if(part.events, [&](const IterationEvent& e) {
+            return e.kind != EventKind::op && fresh[static_cast<std::size_t>(e.index)] < 0;
+        });
         for (IterationEvent& e : part.events)
             if (e.kind != EventKind::op) e.index = fresh[static_cast<std::size_t>(e.index)];
         DeviceModel device{"fake", 1ll << 30, 1'000'000'000, 1'000'000'000, 1'500'000'000, 1000};
@@ -108,7 +120,8 @@ struct FollowingManager : Manager {
         options.reorder = false;
         options.no_remaps = true;
         try {
-            planner::Plan plan = planner::make_plan(planner::parse_graph(graph_json(part, device, names)), options);
+            planner::Plan plan =
+                planner::make_plan(planner::parse_graph(graph_json(part, device, names)), options);
             auto map = [&](planner::TensorId& t) { t = names_of[static_cast<std::size_t>(t)]; };
             for (auto& t : plan.arena) map(t);
             for (auto& i : plan.initial) map(i.tensor);
@@ -140,7 +153,7 @@ class Training {
         int layers = 6;
         std::uint64_t weight_pages = 2, activation_pages = 4;
         int streams = 1;
-        bool late_free = false;   ///< frees activations at the end of the step, not at their last use
+        bool late_free = false;  ///< frees activations at the end of the step, not at their last use
     };
     Training(Program& program, Shape shape) : p_(program), shape_(shape) {
         for (int l = 0; l < shape_.layers; ++l) {
@@ -151,18 +164,22 @@ class Training {
         }
     }
     /// `fault`: leave the step after so many ops (an exception in the program), freeing what it holds.
-    void step(std::uint64_t batch, std::uint64_t scale = 1, int fault = 1 << 30, std::uint64_t foreign_every = 0) {
+    void step(std::uint64_t batch, std::uint64_t scale = 1, int fault = 1 << 30,
+              std::uint64_t foreign_every = 0) {
         int ops = 0;
         std::vector<int> acts;
         std::vector<int> garbage;
         auto finish = [&](int b) {
-            if (shape_.late_free) garbage.push_back(b);
-            else p_.free(b);
+            if (shape_.late_free)
+                garbage.push_back(b);
+            else
+                p_.free(b);
         };
         auto op = [&](std::uint64_t f, std::vector<int> r, std::vector<int> w, int stream = 0) {
             must(p_.kernel(f, r, w, stream % shape_.streams));
             ++ops;
-            if (foreign_every != 0 && p_.ops % foreign_every == 0) must(p_.kernel(999, {weights_[0]}, {moments_.back()}));
+            if (foreign_every != 0 && p_.ops % foreign_every == 0)
+                must(p_.kernel(999, {weights_[0]}, {moments_.back()}));
         };
         auto leave = [&] {
             for (int a : acts) p_.free(a);
@@ -172,9 +189,11 @@ class Training {
         acts.push_back(x);
         op(10 + batch % 2 * 0, {}, {x}, 1);
         for (int l = 0; l < shape_.layers; ++l) {
-            int y = must(p_.allocate(shape_.activation_pages * kPage * scale + static_cast<std::uint64_t>(l % 3) * kPage));
+            int y = must(p_.allocate(shape_.activation_pages * kPage * scale +
+                                     static_cast<std::uint64_t>(l % 3) * kPage));
             acts.push_back(y);
-            op(20 + static_cast<std::uint64_t>(l), {acts[acts.size() - 2], weights_[static_cast<std::size_t>(l)]}, {y}, l % 2 ? 0 : 1);
+            op(20 + static_cast<std::uint64_t>(l),
+               {acts[acts.size() - 2], weights_[static_cast<std::size_t>(l)]}, {y}, l % 2 ? 0 : 1);
             if (ops >= fault) return leave();
         }
         int g = must(p_.allocate(shape_.activation_pages * kPage * scale));
@@ -184,7 +203,8 @@ class Training {
             op(50 + static_cast<std::uint64_t>(l), {g, acts[static_cast<std::size_t>(l)]}, {w});
             finish(acts.back());
             acts.pop_back();
-            op(70 + static_cast<std::uint64_t>(l), {w}, {weights_[static_cast<std::size_t>(l)], moments_[static_cast<std::size_t>(l)]});
+            op(70 + static_cast<std::uint64_t>(l), {w},
+               {weights_[static_cast<std::size_t>(l)], moments_[static_cast<std::size_t>(l)]});
             finish(w);
             op(90 + static_cast<std::uint64_t>(l), {weights_[static_cast<std::size_t>(l)]}, {g});
             if (ops >= fault) {
