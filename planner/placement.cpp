@@ -131,7 +131,8 @@ Places place(const Setting& setting, std::span<const Stay> stays, const Dispatch
     };
     // Long graphs get fewer attempts, each of which takes longer.
     const int attempts =
-        std::clamp(static_cast<int>(30000 / (stays.size() + 1)), 1, std::max(1, options.attempts));
+        std::clamp(static_cast<int>(30000 / (stays.size() + 1)), std::min(3, std::max(1, options.attempts)),
+                   std::max(1, options.attempts));
     Places best;
     for (int attempt = 0; attempt < attempts; ++attempt) {
         std::stable_sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {

@@ -76,12 +76,6 @@ Problem::Problem(const Graph& g, const PlanOptions& options)
 /// good) as long as that costs less than the rounding it saves, judged by what is live at a time.
 void Problem::choose_pool(const PlanOptions& options) {
     const std::size_t tensors = graph.tensors.size();
-    chunk_bytes = options.chunk_bytes;
-    if (chunk_bytes <= 0) {
-        chunk_bytes = std::int64_t{2} << 20;  // the granularity of device mappings
-        while (chunk_bytes > 1 && limit_bytes / chunk_bytes < 2048) chunk_bytes /= 2;
-        while (limit_bytes / chunk_bytes > 65536) chunk_bytes *= 2;
-    }
     const auto n = static_cast<std::int32_t>(graph.ops.size());
     std::vector<std::int32_t> first(tensors, -1), last(tensors, -1);
     std::vector<Use> touch;
@@ -94,7 +88,7 @@ void Problem::choose_pool(const PlanOptions& options) {
     }
     // Candidates: powers of two up to a chunk. Score: arena + rounding waste of the rest at the busiest
     // position.
-    auto score = [&](std::int64_t below) {
+    auto score = [&](std::int64_t below, std::int64_t chunk) {
         double arena_total = 0;
         std::vector<double> waste(static_cast<std::size_t>(n) + 1, 0),
             live(static_cast<std::size_t>(n) + 1, 0);
@@ -109,7 +103,7 @@ void Problem::choose_pool(const PlanOptions& options) {
             const bool all = graph.tensors[t].persistent;
             const auto from = static_cast<std::size_t>(all ? 0 : first[t]);
             const auto to = static_cast<std::size_t>(all ? n : last[t] + 1);
-            const auto extra = static_cast<double>(round_up(bytes, chunk_bytes) - bytes);
+            const auto extra = static_cast<double>(round_up(bytes, chunk) - bytes);
             waste[from] += extra;
             waste[to] -= extra;
             live[from] += static_cast<double>(bytes);
@@ -125,13 +119,31 @@ void Problem::choose_pool(const PlanOptions& options) {
         return arena_total + worst;
     };
     std::int64_t below = options.arena_below_bytes;
-    double best = score(below);
-    for (std::int64_t candidate = arena_grain; candidate <= chunk_bytes; candidate *= 2) {
-        if (candidate <= options.arena_below_bytes) continue;
-        const double s = score(candidate);
-        if (s < best) {
-            best = s;
-            below = candidate;
+    double best = 0;
+    auto consider = [&](std::int64_t chunk) {
+        for (std::int64_t candidate = 0; candidate <= chunk;
+             candidate = std::max(arena_grain, 2 * candidate)) {
+            const std::int64_t least = std::max(candidate, options.arena_below_bytes);
+            const double s = score(least, chunk);
+            // A smaller chunk, or more in the arena, has to be worth it.
+            if (chunk_bytes == 0 || s < best - 0.002 * static_cast<double>(limit_bytes) ||
+                (chunk == chunk_bytes && s < best)) {
+                best = s;
+                below = least;
+                chunk_bytes = chunk;
+            }
+        }
+    };
+    chunk_bytes = 0;
+    if (options.chunk_bytes > 0) {
+        consider(options.chunk_bytes);
+    } else {
+        std::int64_t chunk = std::int64_t{2} << 20;  // the granularity of device mappings
+        while (chunk > 1 && limit_bytes / chunk < 2048) chunk /= 2;
+        while (limit_bytes / chunk > 65536) chunk *= 2;
+        for (; chunk >= 1 && limit_bytes / chunk <= 65536; chunk /= 2) {
+            consider(chunk);
+            if (chunk == 1) break;
         }
     }
     size.assign(tensors, 0);

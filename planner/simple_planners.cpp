@@ -29,6 +29,7 @@ std::optional<Built> try_rank(const Setting& setting, Rank by, bool on_demand, b
     options.swap.early_save = !on_demand;
     options.swap.release_at = release_at;
     options.place.allow_remaps = !no_remaps;
+    options.place.attempts = 3;  // a first plan soon; the search places its best again
     return build(setting, choice, options);
 }
 

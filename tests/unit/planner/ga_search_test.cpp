@@ -36,7 +36,7 @@ Graph tiny_graph(Rng& rng) {
 TEST_CASE("on tiny graphs the search finds the optimum of all orders, choices and places", "[ga]") {
     Rng rng(21);
     int compared = 0, optimal = 0, swapped = 0;
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < 24; ++i) {
         Graph graph = tiny_graph(rng);
         const auto least = static_cast<int>((least_memory_bytes(graph) + 1023) / 1024);
         if (least == 0) continue;
@@ -61,8 +61,8 @@ TEST_CASE("on tiny graphs the search finds the optimum of all orders, choices an
         optimal += result.period_ns <= best->period_ns;
         swapped += result.transfers > 0;
     }
-    CHECK(compared >= 30);
-    CHECK(swapped >= 10);
+    CHECK(compared >= 12);
+    CHECK(swapped >= 4);
     INFO(optimal << " of " << compared);
     CHECK(optimal >= compared - 1);
 }
