@@ -496,36 +496,4 @@ RunEnd run_warp(WarpState& w) {
     }
 }
 
-bool force_sync(BlockState& block) {
-    for (WarpState& w : block.warps) {
-        Split* lowest = nullptr;
-        for (Split& s : w.splits) {
-            if (s.state == Split::at_sync && (lowest == nullptr || s.pc < lowest->pc)) lowest = &s;
-        }
-        if (lowest != nullptr) {
-            lowest->forced = true;
-            return true;
-        }
-    }
-    return false;
-}
-
-std::string describe_deadlock(const BlockState& block) {
-    std::string text = "deadlock: ";
-    for (const WarpState& w : block.warps) {
-        for (const Split& s : w.splits) {
-            text += std::to_string(__builtin_popcount(s.mask)) + " threads of warp " +
-                    std::to_string(w.index) + " wait at line " + std::to_string(block.program->lines[s.pc]);
-            if (s.state == Split::at_barrier) {
-                const BarrierState& b = block.barriers[s.barrier];
-                text += " for barrier " + std::to_string(s.barrier) + " (" + std::to_string(b.arrived) +
-                        " of " + std::to_string(b.expected != 0 ? b.expected : block.live_threads) +
-                        " arrived)";
-            }
-            return text;
-        }
-    }
-    return text + "no thread can run";
-}
-
 }  // namespace softgpu::ptx
