@@ -4,6 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 
@@ -19,6 +20,7 @@ constexpr int island_count = 4;
 constexpr std::size_t population_size = 6;
 constexpr int migration_period = 8;  // generations
 constexpr int build_period = 4;      // likewise: places take longer than many candidates
+constexpr std::size_t most_tried = 32;
 constexpr std::size_t memory_lengths[island_count] = {4, 2, 8, 16};  // from greedy to patient
 
 /// Judges candidates; one per island.
@@ -102,8 +104,7 @@ struct Island {
     std::vector<std::int64_t> memory;
     std::size_t memory_at = 0;
     Individual walker;
-    std::int64_t built_fitness = INT64_MAX;
-    Choices built_choice;        // that was built last
+    std::deque<Choices> tried;   // choices that were built, with or without success
     std::optional<Built> built;  // this generation's, for collect()
 };
 
@@ -129,18 +130,25 @@ class Search {
         return best_ && best_->sim.remaps == 0 &&
                best_->sim.period_ns <= std::max(problem_.compute_ns, options_.bound_ns);
     }
-    std::shared_ptr<const Setting> make_setting(std::vector<OpId> order, const AllocationGenes& genes) const {
+    std::shared_ptr<const Setting> make_setting(std::vector<OpId> order, const AllocationGenes& genes,
+                                                double spare = 0) const {
         return std::make_shared<const Setting>(problem_, std::move(order),
-                                               Allocation(problem_, sizes_, genes.top, genes.slots));
+                                               Allocation(problem_, sizes_, genes.top, genes.slots), spare);
     }
     void seed();
     void add_seed(std::size_t island, const std::shared_ptr<const Setting>& setting,
-                  const AllocationGenes& genes, Rank by, const Choices* start = nullptr, bool restored = true);
-    void seed_from_bound(const std::shared_ptr<const Setting>& setting, const AllocationGenes& genes);
+                  const AllocationGenes& genes, Rank by, const Choices* start = nullptr,
+                  bool restored = true);
+    void seed_from_bound(const std::vector<OpId>& program);
     void generation(Island& island, std::size_t index, int number);
     bool step(Island& island, const Individual& parent, Individual& child, Random& random);
     bool cross(Island& island, const Individual& a, const Individual& b, Individual& child, Random& random);
     static void insert(Island& island, Individual individual);
+    /// Candidates that leave no memory free would crowd out those that do.
+    static bool may_join(const Individual& traveller, const Island& island) {
+        return island.population.empty() ||
+               traveller.setting->spare >= island.population.front().setting->spare;
+    }
     void build_best(Island& island);
     void collect();
 
@@ -179,27 +187,37 @@ void Search::add_seed(std::size_t index, const std::shared_ptr<const Setting>& s
     insert(island, std::move(individual));
 }
 
-/// What the optimum of the timed bound evicts, from different shares on, is close to what a plan can do.
-void Search::seed_from_bound(const std::shared_ptr<const Setting>& setting, const AllocationGenes& genes) {
+/// What the optimum of the timed bound evicts, from different shares on, is close to what a plan can do. Some
+/// islands leave a little memory free: where all of it is taken, places are hard to find.
+void Search::seed_from_bound(const std::vector<OpId>& program) {
     std::vector<std::int64_t> bytes;
     for (const std::int32_t chunks : problem_.size) bytes.push_back(problem_.chunk_bytes * chunks);
-    std::map<std::pair<TensorId, OpId>, GapAdvice> advice;
-    for (const GapAdvice& a : bound_advice(problem_.graph, bytes, problem_.chunk_bytes * problem_.chunks))
-        advice[{a.tensor, a.from}] = a;
-    if (advice.empty()) return;
-    std::size_t at = 0;
-    for (const double share : {0.3, 0.5, 0.7, 0.9}) {
-        Choices start(problem_.use_count(), GapChoice::keep);
-        for (const Gap& gap : setting->gaps) {
-            const auto it =
-                advice.find({gap.tensor, setting->sequence.order[static_cast<std::size_t>(gap.from)]});
-            if (it == advice.end() || it->second.left < share) continue;
-            start[gap.use] =
-                gap.wrap && it->second.back_before_end ? GapChoice::evict_tail : GapChoice::evict;
+    constexpr double spares[] = {0.0, 0.02};
+    std::vector<GapAdvice> advice[std::size(spares)];
+    tbb::parallel_for(std::size_t{0}, std::size(spares), [&](std::size_t i) {
+        const double room = static_cast<double>(problem_.chunk_bytes * problem_.chunks) * (1 - spares[i]);
+        advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room));
+    });
+    const AllocationGenes genes = shared_genes(sizes_.size());
+    for (std::size_t i = 0; i < std::size(spares); ++i) {
+        if (advice[i].empty()) continue;
+        std::map<std::pair<TensorId, OpId>, GapAdvice> by_gap;
+        for (const GapAdvice& a : advice[i]) by_gap[{a.tensor, a.from}] = a;
+        const auto setting = make_setting(program, genes, spares[i]);
+        std::size_t at = 0;
+        for (const double share : {0.3, 0.5, 0.7, 0.9}) {
+            Choices start(problem_.use_count(), GapChoice::keep);
+            for (const Gap& gap : setting->gaps) {
+                const auto it =
+                    by_gap.find({gap.tensor, setting->sequence.order[static_cast<std::size_t>(gap.from)]});
+                if (it == by_gap.end() || it->second.left < share) continue;
+                start[gap.use] =
+                    gap.wrap && it->second.back_before_end ? GapChoice::evict_tail : GapChoice::evict;
+            }
+            const std::size_t island = islands_.size() < 4 ? 0 : 2 * i + at++ % 2;
+            for (const bool restored : {false, true})
+                add_seed(island, setting, genes, Rank::farthest_next, &start, restored);
         }
-        for (const bool restored : {false, true})
-            add_seed(at % islands_.size(), setting, genes, Rank::farthest_next, &start, restored);
-        ++at;
     }
 }
 
@@ -231,8 +249,7 @@ void Search::seed() {
             }
         }
     if (!strict_ && options_.vary_swaps && options_.guided) {
-        const AllocationGenes shared = shared_genes(sizes_.size());
-        seed_from_bound(make_setting(program, shared), shared);
+        seed_from_bound(program);
     }
     // An island without a seed of its own starts from its neighbour's best.
     for (std::size_t round = 0; round < islands_.size(); ++round)
@@ -274,7 +291,7 @@ bool Search::step(Island& island, const Individual& parent, Individual& child, R
         std::vector<OpId> ops = parent.setting->sequence.order;
         if (order && !mutate_order(problem_, ops, random)) return false;
         if (allocation) mutate_genes(problem_, sizes_, strict_, child.genes, random);
-        child.setting = make_setting(std::move(ops), child.genes);
+        child.setting = make_setting(std::move(ops), child.genes, parent.setting->spare);
         if (!child.setting->possible) return false;
         adapt_choice(*child.setting, child.choice);
         if (!repair(*child.setting, order ? nullptr : &parent.pressure, child.choice, random)) return false;
@@ -298,7 +315,7 @@ bool Search::cross(Island& island, const Individual& a, const Individual& b, Ind
     const bool same_order = a.setting->sequence.order == b.setting->sequence.order;
     if (!same_order || !(child.genes == a.genes)) {
         child.setting = make_setting(cross_orders(a.setting->sequence.order, b.setting->sequence.order, cut),
-                                     child.genes);
+                                     child.genes, a.setting->spare);
         if (!child.setting->possible) return false;
     }
     Choices other = b.choice;
@@ -358,26 +375,27 @@ void Search::generation(Island& island, std::size_t index, int number) {
     }
 }
 
-/// The island's best as a plan, if it may be better than the best so far; once that is done, the walker: of
-/// candidates as good as each other, some find better places.
+/// The island's best as a plan, if it may be better than the best so far; where it finds no places, the next
+/// best. Once all are done, the walker: of candidates as good as each other, some find better places.
 void Search::build_best(Island& island) {
-    if (island.population.empty()) return;
     const std::int64_t best =
         best_ ? best_->sim.period_ns + (best_->sim.remaps > 0 ? best_->sim.period_ns / 500 : 0) : INT64_MAX;
-    const Individual* candidate = &island.population.front();
-    if (candidate->fitness >= island.built_fitness) {
-        candidate = &island.walker;
-        if (island.walker.choice == island.built_choice) return;
-        island.built_choice = island.walker.choice;
-    } else {
-        island.built_fitness = candidate->fitness;
-        island.built_choice = candidate->choice;
-    }
-    if (candidate->fitness >= best) return;
     BuildOptions options;
     options.place.allow_remaps = !options_.no_remaps;
     options.place.attempts = 4;
-    island.built = build(*candidate->setting, candidate->choice, options);
+    const auto attempt = [&](const Individual& candidate) {
+        if (!candidate.setting || candidate.fitness >= best) return false;
+        const auto tried = std::find(island.tried.begin(), island.tried.end(), candidate.choice);
+        if (tried != island.tried.end()) return false;
+        if (island.tried.size() >= most_tried) island.tried.pop_front();
+        island.tried.push_back(candidate.choice);
+        island.built = build(*candidate.setting, candidate.choice, options);
+        return true;
+    };
+    int attempts = 0;
+    for (const Individual& candidate : island.population)
+        if (attempt(candidate) && (island.built || ++attempts >= 3)) return;
+    if (attempts == 0) attempt(island.walker);
 }
 
 /// Between generations: the islands' new plans, in order.
@@ -420,7 +438,7 @@ Built Search::run() {
                     travellers.push_back(island.population.empty() ? Individual{}
                                                                    : island.population.front());
                 for (std::size_t i = 0; i < islands_.size(); ++i)
-                    if (travellers[i].setting)
+                    if (travellers[i].setting && may_join(travellers[i], islands_[(i + 1) % islands_.size()]))
                         insert(islands_[(i + 1) % islands_.size()], std::move(travellers[i]));
             }
             collect();
