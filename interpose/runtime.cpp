@@ -238,6 +238,7 @@ CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t
     high = std::max<std::uint64_t>(high, buffer->address + buffer->block_bytes + kMiB);
     m.director->steering().allocated(*buffer);
     m.recorder->allocate(id, static_cast<std::int64_t>(bytes), buffer->small, site, stream);
+    m.habits.allocated(id, bytes, buffer->small);
     live.fetch_add(1, std::memory_order_relaxed);
     *out = buffer->address;
     return CUDA_SUCCESS;
@@ -285,6 +286,7 @@ void RuntimeState::free(Buffer& buffer) {
     ManagedContext* m = nullptr;
     for (auto& managed_context : contexts)
         if (managed_context->residency.get() == buffer.owner) m = managed_context.get();
+    m->habits.freed(buffer.id, buffer.small);
     m->recorder->release(buffer.id);
     m->director->steering().releasing(buffer);
     m->residency->release(buffer);

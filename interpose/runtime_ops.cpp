@@ -127,6 +127,10 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
         return fail(op, result, what);
     op.queue = queue_for(context, stream, default_stream);
 
+    bool uses_biggest = false;
+    for (const BufferUse& use : op.uses) uses_biggest |= use.buffer->id == op.home->habits.biggest();
+    op.home->habits.operation(uses_biggest);
+
     OpView view;
     view.kind = kind;
     view.function = function;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -18,6 +19,20 @@ std::vector<ReportModel>& kept() {
 }
 std::int64_t number(std::uint64_t value) {
     return static_cast<std::int64_t>(value);
+}
+
+/// A sentence if the framework's settings, named by the launcher, seem to have had no effect in a run that
+/// needed them.
+std::string hidden_tensors(const ManagedContext& m) {
+    const char* wanted = std::getenv("SWAPADVISOR_WANTED_SETTINGS");
+    if (wanted == nullptr || *wanted == '\0') return "";
+    const ResidencyCounts& c = m.residency->counts();
+    const bool fitted = c.bytes_in + c.bytes_out + c.clean_drops + c.refused == 0;
+    if (fitted && c.peak_live_bytes <= m.residency->memory_limit_bytes()) return "";
+    const std::string why = m.habits.suspicion(c.peak_live_bytes);
+    if (why.empty()) return "";
+    return std::string("the setting ") + wanted + " does not seem to have taken effect: " + why +
+           ", so its tensors cannot be moved one by one";
 }
 }  // namespace
 
@@ -91,6 +106,7 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     for (const auto& [reason, what] : unmovable)
         model.unmovable.push_back({"", reason, what.first, what.second});
     model.notes = state.notes;
+    if (const std::string hidden = hidden_tensors(m); !hidden.empty()) model.notes.push_back(hidden);
     return model;
 }
 
@@ -101,6 +117,10 @@ void keep_report(RuntimeState& state, ManagedContext& managed) {
 void write_reports(RuntimeState& state) {
     std::vector<ReportModel> models = kept();
     for (auto& managed : state.contexts) models.push_back(report_model(state, *managed));
+    for (auto& managed : state.contexts) {
+        if (!managed->residency || config().quiet) continue;
+        if (const std::string hidden = hidden_tensors(*managed); !hidden.empty()) say("%s", hidden.c_str());
+    }
     int written = 0;
     for (const ReportModel& model : models) {
         // A program whose memory always fitted gets a report only if asked for one.

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "interpose/allocation_habits.h"
 #include "interpose/runtime.h"
 #include "interpose/runtime_params.h"
 #include "recorder/recorder.h"
@@ -32,6 +33,7 @@ struct ManagedContext {
     std::unique_ptr<Recorder> recorder;
     std::unique_ptr<PlanDirector> director;
     DeviceModel model;
+    AllocationHabits habits;
 };
 
 /// One op in progress on one thread, from begin_* to end_op.

@@ -195,8 +195,10 @@ int start(const Launch& launch) {
         fmt::print(stderr, "swapadvisor: {}: the shim cannot be loaded, {}: it runs without SwapAdvisor\n",
                    path, obstacle);
     } else {
+        const FrameworkAdvice advice = framework_advice(launch.program);
+        // At exit the shim looks whether these took effect, whoever set them or did not.
+        if (!advice.wanted.empty()) setenv("SWAPADVISOR_WANTED_SETTINGS", advice.wanted.c_str(), 1);
         if (!launch.no_settings) {
-            const FrameworkAdvice advice = framework_advice(launch.program);
             if (!advice.refusal.empty()) return fail(2, advice.refusal);
             apply_framework_settings(advice, launch.quiet);
         }

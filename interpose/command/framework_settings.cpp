@@ -29,7 +29,7 @@ const Framework kFrameworks[] = {
     {"paddle", {{"FLAGS_use_cuda_malloc_async_allocator", "1"}}},
     // DEV: its other backend for the same GPU talks to the kernel module directly, where nothing can be
     // hooked.
-    {"tinygrad", {{"DEV", "CUDA"}, {"LRU", "0"}}},
+    {"tinygrad", {{"DEV", "CUDA"}, {"LRU", "0"}, {"NO_MEMORY_PLANNER", "1"}}},
 };
 
 /// The interpreter line of a script, or "".
@@ -164,9 +164,12 @@ FrameworkAdvice framework_advice(const std::vector<std::string>& program) {
         if (!found && !mentions(program, package)) continue;
         if (package == "torch" && async_backend)
             continue;  // its tensors are allocations of the driver's already
+        if (!advice.wanted.empty()) advice.wanted += ", ";
         for (const auto& [name, value] : framework.settings) {
             if (!std::getenv(name)) advice.set.push_back({package, name, value});
+            advice.wanted += std::string(name) + "=" + value + " ";
         }
+        advice.wanted += "(" + package + ")";
     }
     return advice;
 }
