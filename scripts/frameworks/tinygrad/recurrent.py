@@ -4,20 +4,37 @@ from tinygrad import Tensor, nn
 from training import digits, parse_options, train
 
 
+class Cell:
+    """An LSTM cell whose gates are one buffer."""
+
+    def __init__(self, inputs, width, dtype):
+        self.of_input, self.of_state = nn.Linear(inputs, 4 * width), nn.Linear(width, 4 * width, bias=False)
+        self.dtype = dtype
+
+    def __call__(self, x, state):
+        gates = self.of_input(x)
+        if state is not None:
+            product = state[0].cast(self.dtype).matmul(self.of_state.weight.cast(self.dtype).T)
+            gates = gates + product.float()
+        i, f, g, o = gates.contiguous().chunk(4, dim=1)
+        c = i.sigmoid() * g.tanh() if state is None else f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+        c = c.contiguous()
+        return (o.sigmoid() * c.tanh()).contiguous(), c
+
+
 class Recurrent:
     def __init__(self, width, depth, dtype):
-        self.cells = [nn.LSTMCell(8 if i == 0 else width, width) for i in range(depth)]
-        self.head, self.dtype = nn.Linear(width, 10), dtype
+        self.cells = [Cell(8 if i == 0 else width, width, dtype) for i in range(depth)]
+        self.head = nn.Linear(width, 10)
 
     def __call__(self, images):
         states = [None] * len(self.cells)
         for row in range(8):
             x = images[:, 0, row]
             for i, cell in enumerate(self.cells):
-                h, c = cell(x, states[i])
-                states[i] = (h.contiguous(), c.contiguous())
+                states[i] = cell(x, states[i])
                 x = states[i][0]
-        return self.head(x.cast(self.dtype).float())
+        return self.head(x)
 
 
 def main():
@@ -26,7 +43,7 @@ def main():
     images, labels = digits()
     net = Recurrent(options.width, options.depth, options.dtype)
     parameters = nn.state.get_parameters(net)
-    optimizer = nn.optim.Adam(parameters, lr=3e-3)
+    optimizer = nn.optim.SGD(parameters, lr=0.1, momentum=0.9)
     random = np.random.default_rng(options.seed)
 
     def batches(_):

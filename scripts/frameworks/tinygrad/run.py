@@ -9,24 +9,38 @@ import json
 import os
 import pathlib
 import re
+import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 MIB = 1 << 20
 
-# Sizes at which activations are buffers of their own (1 MiB and more) and the interpreter still keeps up.
-FULL = {
-    "convnet": ["--steps", "8", "--batch", "512", "--width", "16", "--depth", "4"],
-    "transformer": ["--steps", "8", "--batch", "64", "--width", "64", "--depth", "2"],
-    "recurrent": ["--steps", "8", "--batch", "2048", "--width", "64", "--depth", "1"],
+# Many rows and few channels: activations are buffers of 2 MiB and more (what is mapped and moved by itself), while the
+# arithmetic stays small enough for an interpreter. Tensor cores want 16 channels. Compiling in Python takes most of the time.
+SIZES = {
+    "convnet": ["--batch", "2048", "--width", "4", "--depth", "3"],
+    "convnet-half": ["--batch", "512", "--width", "16", "--depth", "3"],
+    "transformer": ["--batch", "512", "--width", "16", "--depth", "1"],
+    "recurrent": ["--batch", "8192", "--width", "16", "--depth", "1"],
 }
-SMALL = {
-    "convnet": ["--steps", "3", "--batch", "256", "--width", "16", "--depth", "2"],
-    "transformer": ["--steps", "3", "--batch", "32", "--width", "32", "--depth", "1"],
-    "recurrent": ["--steps", "3", "--batch", "2048", "--width", "32", "--depth", "1"],
-}
+PROGRAMS = ("convnet", "transformer", "recurrent")
+# (program, JIT, tensor cores): `make test` runs these, the full run every combination.
+SMALL = (("convnet", True, True), ("transformer", False, False), ("recurrent", True, False))
+FULL = tuple((program, jit, half) for program in PROGRAMS for jit in (False, True) for half in (False, True))
+
+
+def case_name(program, jit, half):
+    return program + "-jit" * jit + "-half" * half
+
+
+def tensor_core_kernels(database):
+    """How many of the compiled kernels (PTX) in tinygrad's disk cache multiply on tensor cores."""
+    connection = sqlite3.connect(database)
+    tables = [name for (name,) in connection.execute("select name from sqlite_master where type='table' and name like 'compile_cuda%'")]
+    return sum(b"mma.sync" in bytes(value) for table in tables for (value,) in connection.execute(f'select val from "{table}"'))
 
 
 class Runner:
@@ -41,7 +55,7 @@ class Runner:
         command = [sys.executable, str(ROOT / "scripts/softgpu"), "--build", str(self.build), "--memory", str(memory),
                    "--cc", cc, "--stats", str(stats), "--", *map(str, launcher), sys.executable,
                    str(HERE / f"{program}.py"), *arguments]
-        env = dict(os.environ, DEV="CUDA", LRU="0", CACHEDB=str(self.folder / "kernels.db"), **environment)
+        env = dict(os.environ, DEV="CUDA", LRU="0", NO_MEMORY_PLANNER="1", **environment)
         done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               cwd=self.folder, timeout=self.timeout)
         (self.folder / f"{name}.log").write_text(done.stdout + done.stderr)
@@ -54,15 +68,19 @@ class Runner:
             "virtual_ns": figures.get("virtual_ns", 0),
         }
 
-    def compare(self, program, arguments, jit, half, share):
-        name = f"{program}{'-jit' if jit else ''}{'-half' if half else ''}"
-        arguments = arguments + ["--jit"] * jit + ["--half"] * half
-        environment = {"JIT": "1" if jit else "0", "TC": "1" if half else "0"}
+    def compare(self, program, jit, half, steps, share):
+        name = case_name(program, jit, half)
+        arguments = SIZES.get(program + "-half" * half, SIZES[program]) + ["--steps", str(steps)] + ["--jit"] * jit + ["--half"] * half
+        database = self.folder / f"{name}.db"
+        environment = {"JIT": "1" if jit else "0", "TC": "1" if half else "0", "TC_OPT": "1", "CACHEDB": str(database)}  # TC_OPT: several sums at once (convolutions), too
         cc = "8.0" if half else "7.5"
         row = {"case": name, "jit": jit, "tensor_cores": half}
         ample = self.run(name + "-ample", program, arguments, environment, "16GiB", cc)
         if ample["exit"] != 0 or not ample["results"]:
             return row | {"same": False, "why": f"without SwapAdvisor it failed: {ample['last_error']}"}
+        row["tensor_core_kernels"] = tensor_core_kernels(database)
+        if (row["tensor_core_kernels"] > 0) != half:
+            return row | {"same": False, "why": f"{row['tensor_core_kernels']} kernels use tensor cores"}
         peak = ample["stats"]["devices"][0]["peak_bytes"]
         limit = peak // share
         report = self.folder / f"{name}.report.txt"
@@ -79,23 +97,21 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--small", action="store_true", help="the small cases that `make test` runs")
     parser.add_argument("--share", type=int, default=4, help="limit = peak / SHARE (4)")
-    parser.add_argument("--case", action="append", help="only cases whose name starts with this; may be repeated")
+    parser.add_argument("--case", action="append", help="only the case of this name, e.g. convnet-jit-half; may be repeated")
+    parser.add_argument("--parallel", type=int, default=2, help="cases at a time (2)")
     parser.add_argument("--timeout", type=float, default=900, help="seconds for one run (900)")
     options = parser.parse_args()
     runner = Runner(options.build.resolve(), options.timeout)
-    sizes = SMALL if options.small else FULL
+    cases = [case for case in (SMALL if options.small else FULL)
+             if not options.case or case_name(*case) in options.case]
+    steps = 3 if options.small else 5
     rows = []
-    for program, arguments in sizes.items():
-        for jit, half in ((False, False), (True, False), (True, True)) if options.small else \
-                ((False, False), (True, False), (False, True), (True, True)):
-            name = f"{program}{'-jit' if jit else ''}{'-half' if half else ''}"
-            if options.case and name not in options.case:
-                continue
-            row = runner.compare(program, arguments, jit, half, options.share)
+    with ThreadPoolExecutor(options.parallel) as pool:
+        for row in pool.map(lambda case: runner.compare(*case, steps, options.share), cases):
             rows.append(row)
-            print(f"{'ok' if row['same'] else 'not ok'} tinygrad {name} "
-                  + (f"peak {row['peak_bytes'] / MIB:.1f} MiB limit {row['limit_bytes'] / MIB:.1f} MiB" if "peak_bytes" in row else "")
-                  + (f"\n# {row['why']}" if row["why"] else ""), flush=True)
+            sizes = f" peak {row['peak_bytes'] / MIB:.1f} MiB limit {row['limit_bytes'] / MIB:.1f} MiB" if "peak_bytes" in row else ""
+            print(f"{'ok' if row['same'] else 'not ok'} tinygrad {row['case']}{sizes}" + (f"\n# {row['why']}" if row["why"] else ""),
+                  flush=True)
     (runner.folder / "summary.json").write_text(json.dumps(rows, indent=1))
     print(f"# {'case':22} {'peak':>10} {'limit':>10} {'losses':>7} {'virtual time':>12} {'limited':>9}  same")
     for row in rows:
