@@ -10,9 +10,24 @@ BUILD := $(BUILD)/san-$(SAN)
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer
 endif
 
+# What the machine lacks is installed before anything is built (in parallel, as many jobs as cores).
+ifeq ($(filter setup clean format tidy,$(MAKECMDGOALS)),)
+ifneq ($(shell scripts/setup.sh --check >&2 || scripts/setup.sh >&2; echo $$?),0)
+$(error setup failed: see the lines above, mend it and run make again)
+endif
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
+
 CUDA_HOME ?= $(firstword $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc 2>/dev/null))) \
 	$(patsubst %/bin/nvcc,%,$(wildcard /usr/local/cuda/bin/nvcc)))
 NVCC := $(CUDA_HOME)/bin/nvcc
+ifeq ($(filter setup clean format tidy,$(MAKECMDGOALS)),)
+ifeq ($(wildcard $(NVCC)),)
+$(error CUDA toolkit not found: set CUDA_HOME or put nvcc on PATH (CUDA Toolkit 13 is needed to build))
+endif
+endif
 CCACHE := $(shell command -v ccache 2>/dev/null)
 # Objects do not depend on the folder of the checkout: a second clone compiles from the cache.
 export CCACHE_NOHASHDIR := 1
@@ -52,12 +67,8 @@ CATCH_MAIN := $(BUILD)/obj/tests/unit/main.o
 include planner/build.mk recorder/build.mk replayer/build.mk interpose/build.mk
 include tests/softgpu/build.mk tests/workloads/build.mk tests/build.mk
 
-.PHONY: all setup demo test bench install format tidy clean check-toolkit
-all: check-toolkit $(ALL)
-
-check-toolkit:
-	@test -x "$(NVCC)" || { echo "error: CUDA toolkit not found: set CUDA_HOME or put nvcc on PATH (CUDA Toolkit 13 is needed to build)"; exit 2; }
-	@scripts/setup.sh --check || scripts/setup.sh
+.PHONY: all setup demo test bench install format tidy clean
+all: $(ALL)
 
 setup:
 	scripts/setup.sh
@@ -65,7 +76,7 @@ setup:
 demo: all
 	scripts/demo.py --build $(BUILD)
 
-test: all $(TEST_DEPS)
+test: all $(TEST_DEPS) $(filter $(BUILD)/%,$(TEST_SUITES))
 	tests/run_suites.py --build $(BUILD) $(TEST_SUITES)
 
 bench: all $(BENCHES)
