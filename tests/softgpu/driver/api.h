@@ -1,5 +1,5 @@
-// What every entry point does first: take the lock, count the call, move the host's clock and the device along,
-// inject faults, check for initialisation, a current context, sticky errors and capture rules.
+// What every entry point does first: take the lock, count the call, move the host's clock and the device
+// along, inject faults, check for initialisation, a current context, sticky errors and capture rules.
 #pragma once
 
 #include "tests/softgpu/driver/core.h"
@@ -17,17 +17,18 @@ struct PerThreadScope {
 
 enum CallFlags : unsigned {
     kPlain = 0,
-    kNoInit = 1,           ///< works before cuInit
-    kNeedsContext = 2,     ///< a current context, without a sticky error
-    kUnsafe = 4,           ///< forbidden while a capture that concerns this thread is open
-    kIgnoresError = 8,     ///< works with a sticky error
-    kMapCost = 16,         ///< costs as a mapping call
-    kCreateCost = 32,      ///< costs as an allocation
-    kFree = 64,            ///< a look-up that costs the host nothing
+    kNoInit = 1,        ///< works before cuInit
+    kNeedsContext = 2,  ///< a current context, without a sticky error
+    kUnsafe = 4,        ///< forbidden while a capture that concerns this thread is open
+    kIgnoresError = 8,  ///< works with a sticky error
+    kMapCost = 16,      ///< costs as a mapping call
+    kCreateCost = 32,   ///< costs as an allocation
+    kFree = 64,         ///< a look-up that costs the host nothing
     kContext = kNeedsContext,
 };
 
-/// CUDA_SUCCESS, or the error of an unsafe call while a capture concerns this thread (which it also invalidates).
+/// CUDA_SUCCESS, or the error of an unsafe call while a capture concerns this thread (which it also
+/// invalidates).
 CUresult refuse_unsafe_call(const char* name);
 
 class Call {
@@ -52,6 +53,6 @@ class Call {
 
 }  // namespace softgpu
 
-#define SOFTGPU_CALL(flags)                        \
-    softgpu::Call call(__func__, (flags));         \
+#define SOFTGPU_CALL(flags)                \
+    softgpu::Call call(__func__, (flags)); \
     if (!call) return call.error()

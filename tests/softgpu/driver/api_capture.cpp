@@ -9,9 +9,11 @@ using namespace softgpu;
 
 namespace {
 
-CUresult begin(const StreamRef& stream, CUstreamCaptureMode mode, CUgraph existing, std::vector<CUgraphNode_st*> leaves) {
+CUresult begin(const StreamRef& stream, CUstreamCaptureMode mode, CUgraph existing,
+               std::vector<CUgraphNode_st*> leaves) {
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
     if (stream->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
     auto session = std::make_shared<CaptureSession>();
@@ -37,7 +39,8 @@ bool joined(const StreamRef& origin, CUgraphNode_st* leaf) {
         CUgraphNode_st* node = ahead.back();
         ahead.pop_back();
         if (node == leaf) return true;
-        if (seen.insert(node).second) ahead.insert(ahead.end(), node->dependencies.begin(), node->dependencies.end());
+        if (seen.insert(node).second)
+            ahead.insert(ahead.end(), node->dependencies.begin(), node->dependencies.end());
     }
     return false;
 }
@@ -46,9 +49,11 @@ bool joined(const StreamRef& origin, CUgraphNode_st* leaf) {
 bool unjoined(const CaptureSession& session, const StreamRef& origin) {
     std::vector<CUgraphNode_st*> leaves = session.orphans;
     for (const auto& weak : session.members)
-        if (const StreamRef stream = weak.lock(); stream && stream != origin && stream->capture.get() == &session)
+        if (const StreamRef stream = weak.lock();
+            stream && stream != origin && stream->capture.get() == &session)
             leaves.insert(leaves.end(), stream->capture_leaves.begin(), stream->capture_leaves.end());
-    return std::any_of(leaves.begin(), leaves.end(), [&](CUgraphNode_st* leaf) { return !joined(origin, leaf); });
+    return std::any_of(leaves.begin(), leaves.end(),
+                       [&](CUgraphNode_st* leaf) { return !joined(origin, leaf); });
 }
 
 CUresult end(const StreamRef& stream, CUgraph* out) {
@@ -83,7 +88,7 @@ CUresult info(const StreamRef& stream, CUstreamCaptureStatus* status, cuuint64_t
     if (!status) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult r = refuse_implicit(stream); r != CUDA_SUCCESS) return r;
     const auto& session = stream->capture;
-    *status = !session            ? CU_STREAM_CAPTURE_STATUS_NONE
+    *status = !session           ? CU_STREAM_CAPTURE_STATUS_NONE
               : session->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                  : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     if (!session || session->invalid) return CUDA_SUCCESS;
@@ -127,7 +132,8 @@ SOFTCU cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraph
     if (driver().kind(graph) != Kind::graph || (count && !dependencies)) return CUDA_ERROR_INVALID_VALUE;
     std::vector<CUgraphNode_st*> leaves(dependencies, dependencies + count);
     for (CUgraphNode_st* node : leaves)
-        if (driver().kind(node) != Kind::node || node->graph != graph->graph.get()) return CUDA_ERROR_INVALID_VALUE;
+        if (driver().kind(node) != Kind::node || node->graph != graph->graph.get())
+            return CUDA_ERROR_INVALID_VALUE;
     return begin(resolve_stream(stream), mode, graph, std::move(leaves));
 }
 
@@ -149,14 +155,15 @@ SOFTCU cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cu
 
 extern "C" CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
                                               const CUgraphNode**, size_t*);
-SOFTCU cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                                 const CUgraphNode** nodes, size_t* count) {
+SOFTCU cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                 CUgraph* graph, const CUgraphNode** nodes, size_t* count) {
     SOFTGPU_CALL(kFree | kContext);
     return info(resolve_stream(stream), status, id, graph, nodes, nullptr, count);
 }
 
-SOFTCU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                                 const CUgraphNode** nodes, const CUgraphEdgeData** edges, size_t* count) {
+SOFTCU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                 CUgraph* graph, const CUgraphNode** nodes, const CUgraphEdgeData** edges,
+                                 size_t* count) {
     SOFTGPU_CALL(kFree | kContext);
     return info(resolve_stream(stream), status, id, graph, nodes, edges, count);
 }
@@ -167,8 +174,8 @@ SOFTCU cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode* nodes, si
     return update(resolve_stream(stream), nodes, count, flags);
 }
 
-SOFTCU cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes, const CUgraphEdgeData*, size_t count,
-                                            unsigned flags) {
+SOFTCU cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes, const CUgraphEdgeData*,
+                                            size_t count, unsigned flags) {
     SOFTGPU_CALL(kContext);
     return update(resolve_stream(stream), nodes, count, flags);
 }

@@ -157,7 +157,8 @@ SOFTCU cuCtxSynchronize_v2(CUcontext context) {
 
 SOFTCU cuCtxSetLimit(CUlimit limit, size_t value) {
     SOFTGPU_CALL(kContext);
-    if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED)
+    if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED ||
+        limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
     call.context()->limits[limit] = value;

@@ -1,5 +1,5 @@
-// Copies and memsets: linear, 2D, 3D, batches, between devices. Those without Async wait for a copy that has a host
-// side; device-to-device copies and memsets do not block the host.
+// Copies and memsets: linear, 2D, 3D, batches, between devices. Those without Async wait for a copy that has
+// a host side; device-to-device copies and memsets do not block the host.
 #include "tests/softgpu/driver/api.h"
 #include "tests/softgpu/driver/work.h"
 
@@ -7,9 +7,12 @@ using namespace softgpu;
 
 namespace {
 
-std::uint64_t number(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
+std::uint64_t number(const void* p) {
+    return reinterpret_cast<std::uint64_t>(p);
+}
 
-CopyWork linear(std::uint64_t to, CUmemorytype to_type, std::uint64_t from, CUmemorytype from_type, std::size_t bytes) {
+CopyWork linear(std::uint64_t to, CUmemorytype to_type, std::uint64_t from, CUmemorytype from_type,
+                std::size_t bytes) {
     CopyWork w;
     w.to = {to, bytes, 1, to_type};
     w.from = {from, bytes, 1, from_type};
@@ -17,10 +20,14 @@ CopyWork linear(std::uint64_t to, CUmemorytype to_type, std::uint64_t from, CUme
     CUDA_MEMCPY3D& o = w.original;
     o.srcMemoryType = from_type;
     o.dstMemoryType = to_type;
-    if (from_type == CU_MEMORYTYPE_HOST) o.srcHost = reinterpret_cast<void*>(from);
-    else o.srcDevice = from;
-    if (to_type == CU_MEMORYTYPE_HOST) o.dstHost = reinterpret_cast<void*>(to);
-    else o.dstDevice = to;
+    if (from_type == CU_MEMORYTYPE_HOST)
+        o.srcHost = reinterpret_cast<void*>(from);
+    else
+        o.srcDevice = from;
+    if (to_type == CU_MEMORYTYPE_HOST)
+        o.dstHost = reinterpret_cast<void*>(to);
+    else
+        o.dstDevice = to;
     o.WidthInBytes = bytes;
     o.Height = o.Depth = 1;
     o.srcPitch = o.dstPitch = bytes;
@@ -65,10 +72,12 @@ CUresult run(Call& call, const StreamRef& stream, CopyWork w, bool synchronous) 
     return wait_for(call.lock(), stream->context, op);
 }
 
-StreamRef default_stream() { return resolve_stream(nullptr); }
+StreamRef default_stream() {
+    return resolve_stream(nullptr);
+}
 
-CUresult set(Call& call, const StreamRef& stream, CUdeviceptr to, std::size_t pitch, unsigned value, unsigned element,
-             std::size_t width, std::size_t height, bool synchronous) {
+CUresult set(Call& call, const StreamRef& stream, CUdeviceptr to, std::size_t pitch, unsigned value,
+             unsigned element, std::size_t width, std::size_t height, bool synchronous) {
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (synchronous)
         if (const CUresult r = refuse_unsafe_call(call.name()); r != CUDA_SUCCESS) return r;
@@ -83,10 +92,12 @@ CUresult set(Call& call, const StreamRef& stream, CUdeviceptr to, std::size_t pi
 namespace softgpu {
 
 CUresult copy_from_3d(const CUDA_MEMCPY3D& p, CopyWork* w) {
-    const auto side = [&](CUmemorytype type, const void* host, CUdeviceptr device, std::size_t x, std::size_t y,
-                          std::size_t z, std::size_t pitch, std::size_t height, CopySide* out) {
+    const auto side = [&](CUmemorytype type, const void* host, CUdeviceptr device, std::size_t x,
+                          std::size_t y, std::size_t z, std::size_t pitch, std::size_t height,
+                          CopySide* out) {
         if (type == CU_MEMORYTYPE_ARRAY) return false;
-        if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED) return false;
+        if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
+            return false;
         if (pitch == 0) pitch = p.WidthInBytes;
         if (height == 0) height = p.Height;
         if (p.Height > 1 && pitch < p.WidthInBytes + x) return false;
@@ -122,7 +133,8 @@ CUresult copy_from_3d(const CUDA_MEMCPY3D& p, CopyWork* w) {
 
 namespace {
 
-CUresult run_3d(Call& call, const StreamRef& stream, const CUDA_MEMCPY3D* p, bool synchronous, bool peer = false) {
+CUresult run_3d(Call& call, const StreamRef& stream, const CUDA_MEMCPY3D* p, bool synchronous,
+                bool peer = false) {
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     CopyWork w;
     w.peer = peer;
@@ -174,20 +186,28 @@ constexpr auto U = CU_MEMORYTYPE_UNIFIED;
 
 // ---- linear copies ----
 
-#define SOFTGPU_SYNC_COPY(to, to_type, from, from_type, bytes)                                    \
-    SOFTGPU_CALL(kContext);                                                                       \
-    if (!(to) || !(from)) return (bytes) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;               \
+#define SOFTGPU_SYNC_COPY(to, to_type, from, from_type, bytes)                      \
+    SOFTGPU_CALL(kContext);                                                         \
+    if (!(to) || !(from)) return (bytes) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; \
     return run(call, default_stream(), linear((to), (to_type), (from), (from_type), (bytes)), true)
 
-#define SOFTGPU_ASYNC_COPY(to, to_type, from, from_type, bytes, stream)                           \
-    SOFTGPU_CALL(kContext);                                                                       \
-    if (!(to) || !(from)) return (bytes) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;               \
+#define SOFTGPU_ASYNC_COPY(to, to_type, from, from_type, bytes, stream)             \
+    SOFTGPU_CALL(kContext);                                                         \
+    if (!(to) || !(from)) return (bytes) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; \
     return run(call, resolve_stream(stream), linear((to), (to_type), (from), (from_type), (bytes)), false)
 
-SOFTCU cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) { SOFTGPU_SYNC_COPY(to, U, from, U, bytes); }
-SOFTCU cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) { SOFTGPU_SYNC_COPY(to, D, number(from), H, bytes); }
-SOFTCU cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) { SOFTGPU_SYNC_COPY(number(to), H, from, D, bytes); }
-SOFTCU cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) { SOFTGPU_SYNC_COPY(to, D, from, D, bytes); }
+SOFTCU cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    SOFTGPU_SYNC_COPY(to, U, from, U, bytes);
+}
+SOFTCU cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
+    SOFTGPU_SYNC_COPY(to, D, number(from), H, bytes);
+}
+SOFTCU cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+    SOFTGPU_SYNC_COPY(number(to), H, from, D, bytes);
+}
+SOFTCU cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    SOFTGPU_SYNC_COPY(to, D, from, D, bytes);
+}
 SOFTCU cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
     SOFTGPU_CALL(kContext);
     if (!to || !from) return bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -205,7 +225,8 @@ SOFTCU cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream s
 SOFTCU cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     SOFTGPU_ASYNC_COPY(to, D, from, D, bytes, stream);
 }
-SOFTCU cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream stream) {
+SOFTCU cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes,
+                         CUstream stream) {
     SOFTGPU_CALL(kContext);
     if (!to || !from) return bytes ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     return run(call, resolve_stream(stream), between_peers(to, from, bytes), false);
@@ -253,7 +274,8 @@ SOFTCU cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* p, CUstream stream) {
 namespace {
 
 CUresult batch(Call& call, CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
-               CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, size_t* fail, CUstream handle) {
+               CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, size_t* fail,
+               CUstream handle) {
     if (fail) *fail = SIZE_MAX;
     if (!to || !from || !bytes || count == 0 || !attributes || !indices || attribute_count == 0 ||
         attribute_count > count || indices[0] != 0)
@@ -263,20 +285,22 @@ CUresult batch(Call& call, CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, si
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     for (size_t i = 0; i < count; ++i)
-        if (const CUresult r = validate(stream->context, linear(to[i], U, from[i], U, bytes[i])); r != CUDA_SUCCESS) {
+        if (const CUresult r = validate(stream->context, linear(to[i], U, from[i], U, bytes[i]));
+            r != CUDA_SUCCESS) {
             if (fail) *fail = i;
             return r;
         }
     for (size_t i = 0; i < count; ++i)
-        if (const CUresult r = run(call, stream, linear(to[i], U, from[i], U, bytes[i]), false); r != CUDA_SUCCESS) {
+        if (const CUresult r = run(call, stream, linear(to[i], U, from[i], U, bytes[i]), false);
+            r != CUDA_SUCCESS) {
             if (fail) *fail = i;
             return r;
         }
     return CUDA_SUCCESS;
 }
 
-CUresult batch_3d(Call& call, size_t count, CUDA_MEMCPY3D_BATCH_OP* list, unsigned long long flags, size_t* fail,
-                  CUstream handle) {
+CUresult batch_3d(Call& call, size_t count, CUDA_MEMCPY3D_BATCH_OP* list, unsigned long long flags,
+                  size_t* fail, CUstream handle) {
     if (fail) *fail = SIZE_MAX;
     if (!list || count == 0 || flags) return CUDA_ERROR_INVALID_VALUE;
     if (!handle || handle == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;
@@ -310,27 +334,29 @@ CUresult batch_3d(Call& call, size_t count, CUDA_MEMCPY3D_BATCH_OP* list, unsign
 }  // namespace
 
 SOFTCU cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
-                             CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, CUstream stream) {
+                             CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count,
+                             CUstream stream) {
     SOFTGPU_CALL(kContext);
     return batch(call, to, from, bytes, count, attributes, indices, attribute_count, nullptr, stream);
 }
 
-SOFTCU cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP* list, unsigned long long flags, CUstream stream) {
+SOFTCU cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP* list, unsigned long long flags,
+                               CUstream stream) {
     SOFTGPU_CALL(kContext);
     return batch_3d(call, count, list, flags, nullptr, stream);
 }
 
 #undef cuMemcpyBatchAsync
 SOFTCU cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
-                          CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, size_t* fail,
-                          CUstream stream) {
+                          CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count,
+                          size_t* fail, CUstream stream) {
     SOFTGPU_CALL(kContext);
     return batch(call, to, from, bytes, count, attributes, indices, attribute_count, fail, stream);
 }
 
 #undef cuMemcpy3DBatchAsync
-SOFTCU cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* list, size_t* fail, unsigned long long flags,
-                            CUstream stream) {
+SOFTCU cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* list, size_t* fail,
+                            unsigned long long flags, CUstream stream) {
     SOFTGPU_CALL(kContext);
     return batch_3d(call, count, list, flags, fail, stream);
 }
@@ -373,7 +399,8 @@ SOFTCU cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream s
     SOFTGPU_CALL(kContext);
     return set(call, resolve_stream(stream), to, 0, value, 4, count, 1, false);
 }
-SOFTCU cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream) {
+SOFTCU cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
+                         CUstream stream) {
     SOFTGPU_CALL(kContext);
     return set(call, resolve_stream(stream), to, pitch, value, 1, width, height, false);
 }
@@ -382,7 +409,8 @@ SOFTCU cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, si
     SOFTGPU_CALL(kContext);
     return set(call, resolve_stream(stream), to, pitch, value, 2, width, height, false);
 }
-SOFTCU cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height, CUstream stream) {
+SOFTCU cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height,
+                          CUstream stream) {
     SOFTGPU_CALL(kContext);
     return set(call, resolve_stream(stream), to, pitch, value, 4, width, height, false);
 }

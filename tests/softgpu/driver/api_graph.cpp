@@ -20,11 +20,15 @@ void drop_graph_handle(CUgraph_st* handle) {
     delete handle;
 }
 
-bool valid_graph(CUgraph graph) { return driver().kind(graph) == Kind::graph; }
-bool valid_node(CUgraphNode node) { return driver().kind(node) == Kind::node; }
+bool valid_graph(CUgraph graph) {
+    return driver().kind(graph) == Kind::graph;
+}
+bool valid_node(CUgraphNode node) {
+    return driver().kind(node) == Kind::node;
+}
 
-CUresult add_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, Work work,
-                  const CUgraphEdgeData* edges) {
+CUresult add_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+                  Work work, const CUgraphEdgeData* edges) {
     if (!out || !valid_graph(graph) || (count && !dependencies)) return CUDA_ERROR_INVALID_VALUE;
     std::vector<CUgraphNode_st*> after;
     for (std::size_t i = 0; i < count; ++i) {
@@ -77,7 +81,8 @@ CUresult add_edges(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to
     if (!valid_graph(graph) || (count && (!from || !to))) return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i) {
         if (!valid_node(from[i]) || !valid_node(to[i]) || from[i] == to[i]) return CUDA_ERROR_INVALID_VALUE;
-        if (from[i]->graph != graph->graph.get() || to[i]->graph != graph->graph.get()) return CUDA_ERROR_INVALID_VALUE;
+        if (from[i]->graph != graph->graph.get() || to[i]->graph != graph->graph.get())
+            return CUDA_ERROR_INVALID_VALUE;
         const auto& have = to[i]->dependencies;
         if (std::find(have.begin(), have.end(), from[i]) != have.end()) return CUDA_ERROR_INVALID_VALUE;
     }
@@ -121,21 +126,24 @@ CUresult dependents(CUgraphNode node, CUgraphNode* list, CUgraphEdgeData* data, 
 }
 
 const char* type_name(CUgraphNodeType type) {
-    static const char* const names[] = {"KERNEL", "MEMCPY", "MEMSET", "HOST", "GRAPH", "EMPTY", "WAIT_EVENT",
-                                        "EVENT_RECORD", "EXT_SEM_SIGNAL", "EXT_SEM_WAIT", "MEM_ALLOC", "MEM_FREE",
-                                        "BATCH_MEM_OP", "CONDITIONAL"};
+    static const char* const names[] = {"KERNEL",         "MEMCPY",       "MEMSET",     "HOST",
+                                        "GRAPH",          "EMPTY",        "WAIT_EVENT", "EVENT_RECORD",
+                                        "EXT_SEM_SIGNAL", "EXT_SEM_WAIT", "MEM_ALLOC",  "MEM_FREE",
+                                        "BATCH_MEM_OP",   "CONDITIONAL"};
     return names[type];
 }
 
 void print_dot(std::FILE* file, const Graph& graph) {
-    std::fprintf(file, "subgraph cluster_%llu {\nlabel=\"graph_%llu\";\n", static_cast<unsigned long long>(graph.id),
-                 static_cast<unsigned long long>(graph.id));
+    std::fprintf(file, "subgraph cluster_%llu {\nlabel=\"graph_%llu\";\n",
+                 static_cast<unsigned long long>(graph.id), static_cast<unsigned long long>(graph.id));
     for (const auto& node : graph.nodes) {
         const auto* kernel = std::get_if<KernelWork>(&node->work);
-        std::fprintf(file, "\"node_%llu\"[shape=\"record\" label=\"{%s|%s}\"];\n", static_cast<unsigned long long>(node->id),
-                     type_name(node->type), kernel ? kernel->resolved->name->c_str() : "");
+        std::fprintf(file, "\"node_%llu\"[shape=\"record\" label=\"{%s|%s}\"];\n",
+                     static_cast<unsigned long long>(node->id), type_name(node->type),
+                     kernel ? kernel->resolved->name->c_str() : "");
         for (const CUgraphNode_st* before : node->dependencies)
-            std::fprintf(file, "\"node_%llu\" -> \"node_%llu\";\n", static_cast<unsigned long long>(before->id),
+            std::fprintf(file, "\"node_%llu\" -> \"node_%llu\";\n",
+                         static_cast<unsigned long long>(before->id),
                          static_cast<unsigned long long>(node->id));
         if (const auto* child = std::get_if<ChildWork>(&node->work)) print_dot(file, *child->graph);
     }
@@ -210,17 +218,20 @@ SOFTCU cuGraphGetRootNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
     return give(roots, nodes, count);
 }
 
-SOFTCU cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
+SOFTCU cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
+                          size_t* count) {
     SOFTGPU_CALL(kPlain);
     return edges(graph, from, to, data, count);
 }
 
-SOFTCU cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* list, CUgraphEdgeData* data, size_t* count) {
+SOFTCU cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* list, CUgraphEdgeData* data,
+                                     size_t* count) {
     SOFTGPU_CALL(kPlain);
     return dependencies(node, list, data, count);
 }
 
-SOFTCU cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* list, CUgraphEdgeData* data, size_t* count) {
+SOFTCU cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* list, CUgraphEdgeData* data,
+                                       size_t* count) {
     SOFTGPU_CALL(kPlain);
     return dependents(node, list, data, count);
 }
@@ -262,7 +273,8 @@ SOFTCU cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgr
     return add_edges(graph, from, to, nullptr, count);
 }
 
-SOFTCU cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
+SOFTCU cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                 size_t count) {
     SOFTGPU_CALL(kPlain);
     return remove_edges(graph, from, to, count);
 }
@@ -289,9 +301,11 @@ SOFTCU cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned) {
 
 // ---- user objects ----
 
-SOFTCU cuUserObjectCreate(CUuserObject* object, void* user, CUhostFn destroy, unsigned count, unsigned flags) {
+SOFTCU cuUserObjectCreate(CUuserObject* object, void* user, CUhostFn destroy, unsigned count,
+                          unsigned flags) {
     SOFTGPU_CALL(kPlain);
-    if (!object || !destroy || count == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
+    if (!object || !destroy || count == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+        return CUDA_ERROR_INVALID_VALUE;
     *object = new CUuserObject_st{destroy, user, count};
     driver().alive[*object] = Kind::user_object;
     return CUDA_SUCCESS;
@@ -345,7 +359,8 @@ SOFTCU cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which,
     if (device < 0 || device >= options().devices) return CUDA_ERROR_INVALID_DEVICE;
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     const Device& d = driver().devices[static_cast<std::size_t>(device)];
-    const bool high = which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    const bool high =
+        which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
     *static_cast<cuuint64_t*>(value) = high ? d.graph_memory_peak : d.graph_memory;
     return CUDA_SUCCESS;
 }
@@ -353,7 +368,8 @@ SOFTCU cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which,
 SOFTCU cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
     SOFTGPU_CALL(kPlain);
     if (device < 0 || device >= options().devices) return CUDA_ERROR_INVALID_DEVICE;
-    const bool high = which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    const bool high =
+        which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
     if (!value || !high || *static_cast<cuuint64_t*>(value) != 0) return CUDA_ERROR_INVALID_VALUE;
     Device& d = driver().devices[static_cast<std::size_t>(device)];
     d.graph_memory_peak = d.graph_memory;

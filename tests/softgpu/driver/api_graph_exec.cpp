@@ -7,7 +7,9 @@ using namespace softgpu;
 
 namespace {
 
-bool valid_exec(CUgraphExec exec) { return driver().kind(exec) == Kind::exec; }
+bool valid_exec(CUgraphExec exec) {
+    return driver().kind(exec) == Kind::exec;
+}
 
 CUresult instantiate(Call& call, CUgraphExec* out, CUgraph graph, unsigned long long flags,
                      CUgraphInstantiateResult* result) {
@@ -49,7 +51,8 @@ CUgraphNode_st* own(CUgraphExec exec, CUgraphNode node) {
 CUgraphExecUpdateResult compatible(const Work& from, const Work& to) {
     if (const auto* a = std::get_if<CopyWork>(&from)) {
         const auto& b = std::get<CopyWork>(to);
-        if (on_device(a->from.address) != on_device(b.from.address) || on_device(a->to.address) != on_device(b.to.address))
+        if (on_device(a->from.address) != on_device(b.from.address) ||
+            on_device(a->to.address) != on_device(b.to.address))
             return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     } else if (const auto* k = std::get_if<KernelWork>(&from)) {
         const auto& b = std::get<KernelWork>(to);
@@ -105,7 +108,8 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
 
 CUresult replace(CUgraphNode_st* node, Work work) {
     if (node->work.index() != work.index()) return CUDA_ERROR_INVALID_VALUE;
-    if (compatible(node->work, work) != CU_GRAPH_EXEC_UPDATE_SUCCESS && !std::holds_alternative<KernelWork>(work))
+    if (compatible(node->work, work) != CU_GRAPH_EXEC_UPDATE_SUCCESS &&
+        !std::holds_alternative<KernelWork>(work))
         return CUDA_ERROR_INVALID_VALUE;
     return replace_work(node, std::move(work));
 }
@@ -187,7 +191,8 @@ SOFTCU cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateRe
 }
 
 #undef cuGraphExecUpdate
-SOFTCU cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* node, CUgraphExecUpdateResult* result) {
+SOFTCU cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* node,
+                         CUgraphExecUpdateResult* result) {
     SOFTGPU_CALL(kContext);
     CUgraphExecUpdateResultInfo info{};
     const CUresult r = exec_update(exec, graph, &info);
@@ -196,18 +201,20 @@ SOFTCU cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* node, CUg
     return r;
 }
 
-SOFTCU cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2* p) {
+SOFTCU cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                         const CUDA_KERNEL_NODE_PARAMS_v2* p) {
     SOFTGPU_CALL(kContext);
     return p ? set_kernel(call, exec, node, *p) : CUDA_ERROR_INVALID_VALUE;
 }
 
 #undef cuGraphExecKernelNodeSetParams
-SOFTCU cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1* p) {
+SOFTCU cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                      const CUDA_KERNEL_NODE_PARAMS_v1* p) {
     SOFTGPU_CALL(kContext);
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     return set_kernel(call, exec, node,
-                      {p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ,
-                       p->sharedMemBytes, p->kernelParams, p->extra, nullptr, nullptr});
+                      {p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY,
+                       p->blockDimZ, p->sharedMemBytes, p->kernelParams, p->extra, nullptr, nullptr});
 }
 
 SOFTCU cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* p, CUcontext) {
@@ -219,7 +226,8 @@ SOFTCU cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const 
     return replace(mine, std::move(work));
 }
 
-SOFTCU cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) {
+SOFTCU cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* p,
+                                      CUcontext) {
     SOFTGPU_CALL(kContext);
     CUgraphNode_st* mine = own(exec, node);
     Work work;
@@ -265,7 +273,8 @@ SOFTCU cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUev
     return replace(mine, std::move(work));
 }
 
-SOFTCU cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_BATCH_MEM_OP_NODE_PARAMS* p) {
+SOFTCU cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                          const CUDA_BATCH_MEM_OP_NODE_PARAMS* p) {
     SOFTGPU_CALL(kContext);
     CUgraphNode_st* mine = own(exec, node);
     Work work;
@@ -287,7 +296,8 @@ SOFTCU cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enable
     SOFTGPU_CALL(kContext);
     CUgraphNode_st* mine = own(exec, node);
     if (!mine) return CUDA_ERROR_INVALID_VALUE;
-    const bool can = std::holds_alternative<KernelWork>(mine->work) || std::holds_alternative<CopyWork>(mine->work) ||
+    const bool can = std::holds_alternative<KernelWork>(mine->work) ||
+                     std::holds_alternative<CopyWork>(mine->work) ||
                      std::holds_alternative<MemsetWork>(mine->work);
     if (!can) return CUDA_ERROR_INVALID_VALUE;
     mine->enabled = enabled != 0;

@@ -10,8 +10,8 @@ using namespace softgpu;
 namespace {
 
 CUDA_KERNEL_NODE_PARAMS_v2 widen(const CUDA_KERNEL_NODE_PARAMS_v1& p) {
-    return {p.func, p.gridDimX, p.gridDimY, p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ,
-            p.sharedMemBytes, p.kernelParams, p.extra, nullptr, nullptr};
+    return {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
+            p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    nullptr,     nullptr};
 }
 
 template <class T>
@@ -26,8 +26,16 @@ CUresult kernel_params(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2* out) {
     w->param_pointers.clear();
     for (const ptx::Param& p : params) w->param_pointers.push_back(w->params.data() + p.offset);
     const bool kernel = driver().kind(w->function) == Kind::kernel;
-    *out = {kernel ? nullptr : w->function, w->grid[0], w->grid[1], w->grid[2], w->block[0], w->block[1], w->block[2],
-            w->shared_bytes, w->param_pointers.empty() ? nullptr : w->param_pointers.data(), nullptr,
+    *out = {kernel ? nullptr : w->function,
+            w->grid[0],
+            w->grid[1],
+            w->grid[2],
+            w->block[0],
+            w->block[1],
+            w->block[2],
+            w->shared_bytes,
+            w->param_pointers.empty() ? nullptr : w->param_pointers.data(),
+            nullptr,
             kernel ? reinterpret_cast<CUkernel>(w->function) : nullptr,
             kernel ? w->resolved->module->context : nullptr};
     return CUDA_SUCCESS;
@@ -86,8 +94,8 @@ SOFTCU cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1* 
     if (!p) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult r = kernel_params(node, &wide); r != CUDA_SUCCESS) return r;
     if (!wide.func) wide.func = work_of<KernelWork>(node)->resolved;
-    *p = {wide.func, wide.gridDimX, wide.gridDimY, wide.gridDimZ, wide.blockDimX, wide.blockDimY, wide.blockDimZ,
-          wide.sharedMemBytes, wide.kernelParams, nullptr};
+    *p = {wide.func,      wide.gridDimX,  wide.gridDimY,       wide.gridDimZ,     wide.blockDimX,
+          wide.blockDimY, wide.blockDimZ, wide.sharedMemBytes, wide.kernelParams, nullptr};
     return CUDA_SUCCESS;
 }
 
@@ -105,15 +113,18 @@ SOFTCU cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
     return CUDA_SUCCESS;
 }
 
-SOFTCU cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID which, CUkernelNodeAttrValue* value) {
+SOFTCU cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID which,
+                                     CUkernelNodeAttrValue* value) {
     SOFTGPU_CALL(kContext);
     const auto* w = work_of<KernelWork>(node);
-    if (!w || !value || static_cast<unsigned>(which) >= std::size(w->attributes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!w || !value || static_cast<unsigned>(which) >= std::size(w->attributes))
+        return CUDA_ERROR_INVALID_VALUE;
     *value = w->attributes[which];
     return CUDA_SUCCESS;
 }
 
-SOFTCU cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID which, const CUkernelNodeAttrValue* value) {
+SOFTCU cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID which,
+                                     const CUkernelNodeAttrValue* value) {
     SOFTGPU_CALL(kContext);
     auto* w = work_of<KernelWork>(node);
     if (!w || !value) return CUDA_ERROR_INVALID_VALUE;
@@ -196,7 +207,8 @@ SOFTCU cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* p
     return replace_work(node, HostWork{p->fn, nullptr, nullptr, p->userData});
 }
 
-SOFTCU cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUgraph child) {
+SOFTCU cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
+                                CUgraph child) {
     SOFTGPU_CALL(kContext);
     if (!valid_graph(child)) return CUDA_ERROR_INVALID_VALUE;
     for (const auto& n : child->graph->nodes)
@@ -213,7 +225,8 @@ SOFTCU cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
     if (!w || !graph) return CUDA_ERROR_INVALID_VALUE;
     auto& handle = driver().child_handles[w->graph.get()];
     if (!handle) {
-        handle = make_graph_handle(std::shared_ptr<Graph>(std::shared_ptr<Graph>(), w->graph.get()));  // the node owns it
+        handle = make_graph_handle(
+            std::shared_ptr<Graph>(std::shared_ptr<Graph>(), w->graph.get()));  // the node owns it
         handle->owned = false;
     }
     *graph = handle;
@@ -227,7 +240,8 @@ SOFTCU cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* 
 
 // ---- events ----
 
-SOFTCU cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUevent event) {
+SOFTCU cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
+                                 CUevent event) {
     SOFTGPU_CALL(kContext);
     Work work;
     if (const CUresult r = event_work(event, true, &work); r != CUDA_SUCCESS) return r;
@@ -249,7 +263,8 @@ SOFTCU cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
     return valid_node(node) ? replace_work(node, std::move(work)) : CUDA_ERROR_INVALID_VALUE;
 }
 
-SOFTCU cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUevent event) {
+SOFTCU cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
+                               CUevent event) {
     SOFTGPU_CALL(kContext);
     Work work;
     if (const CUresult r = event_work(event, false, &work); r != CUDA_SUCCESS) return r;
@@ -291,7 +306,8 @@ SOFTCU cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS
     return CUDA_SUCCESS;
 }
 
-SOFTCU cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUdeviceptr p) {
+SOFTCU cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
+                             CUdeviceptr p) {
     SOFTGPU_CALL(kContext);
     if (!driver().graph_addresses.count(p)) return CUDA_ERROR_INVALID_VALUE;
     return add_node(node, graph, after, count, FreeWork{p});
@@ -332,8 +348,8 @@ SOFTCU cuGraphBatchMemOpNodeSetParams(CUgraphNode node, const CUDA_BATCH_MEM_OP_
 
 // ---- any kind ----
 
-SOFTCU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, const CUgraphEdgeData* edges,
-                         size_t count, CUgraphNodeParams* p) {
+SOFTCU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after,
+                         const CUgraphEdgeData* edges, size_t count, CUgraphNodeParams* p) {
     SOFTGPU_CALL(kContext);
     Work work;
     if (!valid_graph(graph)) return CUDA_ERROR_INVALID_VALUE;
@@ -342,7 +358,8 @@ SOFTCU cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* af
 }
 
 #undef cuGraphAddNode
-SOFTCU cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUgraphNodeParams* p) {
+SOFTCU cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
+                      CUgraphNodeParams* p) {
     SOFTGPU_CALL(kContext);
     Work work;
     if (!valid_graph(graph)) return CUDA_ERROR_INVALID_VALUE;

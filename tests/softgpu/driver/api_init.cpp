@@ -14,7 +14,8 @@ constexpr int kDriverVersion = 13000;
 CUresult look_up(const char* name, void** address, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult* status) {
     if (!name || !address) return CUDA_ERROR_INVALID_VALUE;
-    constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    constexpr cuuint64_t known =
+        CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if ((flags & ~known) || flags == known) return CUDA_ERROR_INVALID_VALUE;
     const bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     const ProcEntry* best = nullptr;

@@ -1,6 +1,7 @@
-// Legacy IPC. Handles are made for memory of cuMemAlloc and refused for mapped, pooled and managed memory, as the
-// platform does. A handle names the exporting process's backing file and the place in it; the importer opens the file
-// through /proc, so both processes must belong to the same user. Virtual time is each process's own.
+// Legacy IPC. Handles are made for memory of cuMemAlloc and refused for mapped, pooled and managed memory, as
+// the platform does. A handle names the exporting process's backing file and the place in it; the importer
+// opens the file through /proc, so both processes must belong to the same user. Virtual time is each
+// process's own.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -51,7 +52,8 @@ CUresult open_memory(Call& call, CUdeviceptr* address, const CUipcMemHandle& han
     Handle h;
     std::memcpy(&h, &handle, sizeof h);
     if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
-    if (std::memcmp(h.magic, kMemoryMagic, 8) != 0 || h.device >= options().devices) return CUDA_ERROR_INVALID_VALUE;
+    if (std::memcmp(h.magic, kMemoryMagic, 8) != 0 || h.device >= options().devices)
+        return CUDA_ERROR_INVALID_VALUE;
     if (h.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // not in the process that made it
     const int fd = open_foreign(h);
     if (fd < 0) return CUDA_ERROR_MAP_FAILED;

@@ -24,9 +24,12 @@ CUresult pack_params(const CUfunc_st* f, void** params, void** extra, std::vecto
     const void* buffer = nullptr;
     const std::size_t* size = nullptr;
     for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[1];
-        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) size = static_cast<const std::size_t*>(extra[1]);
-        else return CUDA_ERROR_INVALID_VALUE;
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = static_cast<const std::size_t*>(extra[1]);
+        else
+            return CUDA_ERROR_INVALID_VALUE;
     }
     if (!buffer || !size) return CUDA_ERROR_INVALID_VALUE;
     // The size may leave out tail padding, but no part of the last parameter.
@@ -63,10 +66,12 @@ CUresult set_launch_attribute(KernelWork* w, const CUlaunchAttribute& a) {
 CUresult check_cooperative(const KernelWork& w) {
     int blocks = 0;
     const unsigned threads = w.block[0] * w.block[1] * w.block[2];
-    if (const CUresult r = occupancy(w.resolved, static_cast<int>(threads), w.shared_bytes, &blocks); r != CUDA_SUCCESS)
+    if (const CUresult r = occupancy(w.resolved, static_cast<int>(threads), w.shared_bytes, &blocks);
+        r != CUDA_SUCCESS)
         return r;
     const std::uint64_t grid = std::uint64_t{w.grid[0]} * w.grid[1] * w.grid[2];
-    return grid <= static_cast<std::uint64_t>(blocks) * 40 ? CUDA_SUCCESS : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    return grid <= static_cast<std::uint64_t>(blocks) * 40 ? CUDA_SUCCESS
+                                                           : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
 
 CUresult occupancy(const CUfunc_st* f, int threads, std::size_t dynamic_shared, int* blocks) {
@@ -79,9 +84,12 @@ CUresult occupancy(const CUfunc_st* f, int threads, std::size_t dynamic_shared, 
     const int per_sm = ampere && o.cc_minor != 6 ? 2048 : 1024;
     const int warps = (threads + 31) / 32;
     int n = std::min(ampere ? 32 : 16, per_sm / (warps * 32));
-    if (info.registers) n = std::min(n, static_cast<int>(65536 / ((info.registers + 7) / 8 * 8 * 32 * static_cast<unsigned>(warps))));
+    if (info.registers)
+        n = std::min(
+            n, static_cast<int>(65536 / ((info.registers + 7) / 8 * 8 * 32 * static_cast<unsigned>(warps))));
     const std::size_t shared = info.static_shared_bytes + dynamic_shared + (ampere ? 1024 : 0);
-    if (shared) n = std::min<int>(n, static_cast<int>((shared_per_block_optin() + (ampere ? 1024 : 0)) / shared));
+    if (shared)
+        n = std::min<int>(n, static_cast<int>((shared_per_block_optin() + (ampere ? 1024 : 0)) / shared));
     *blocks = n;
     return CUDA_SUCCESS;
 }
@@ -90,14 +98,15 @@ CUresult occupancy(const CUfunc_st* f, int threads, std::size_t dynamic_shared, 
 
 namespace {
 
-CUresult launch(Call& call, CUfunction function, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                CUstream handle, void** params, void** extra, const CUlaunchAttribute* attributes, unsigned count,
-                bool cooperative) {
+CUresult launch(Call& call, CUfunction function, const unsigned grid[3], const unsigned block[3],
+                unsigned shared, CUstream handle, void** params, void** extra,
+                const CUlaunchAttribute* attributes, unsigned count, bool cooperative) {
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     KernelWork w;
     w.function = function;
-    if (const CUresult r = resolve_function(function, stream->context, &w.resolved); r != CUDA_SUCCESS) return r;
+    if (const CUresult r = resolve_function(function, stream->context, &w.resolved); r != CUDA_SUCCESS)
+        return r;
     std::copy_n(grid, 3, w.grid);
     std::copy_n(block, 3, w.block);
     std::copy_n(w.resolved->function->info().required_cluster.data(), 3, w.cluster);
@@ -118,8 +127,8 @@ CUresult launch(Call& call, CUfunction function, const unsigned grid[3], const u
 
 }  // namespace
 
-SOFTCU cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                      unsigned shared, CUstream stream, void** params, void** extra) {
+SOFTCU cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                      unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {
     SOFTGPU_CALL(kContext);
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     return launch(call, f, grid, block, shared, stream, params, extra, nullptr, 0, false);
@@ -130,11 +139,12 @@ SOFTCU cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, vo
     if (!c) return CUDA_ERROR_INVALID_VALUE;
     const unsigned grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
     const unsigned block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
-    return launch(call, f, grid, block, c->sharedMemBytes, c->hStream, params, extra, c->attrs, c->numAttrs, false);
+    return launch(call, f, grid, block, c->sharedMemBytes, c->hStream, params, extra, c->attrs, c->numAttrs,
+                  false);
 }
 
-SOFTCU cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                 unsigned bz, unsigned shared, CUstream stream, void** params) {
+SOFTCU cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned shared, CUstream stream, void** params) {
     SOFTGPU_CALL(kContext);
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     return launch(call, f, grid, block, shared, stream, params, nullptr, nullptr, 0, true);
@@ -151,8 +161,8 @@ CUresult max_blocks(Call& call, int* blocks, CUfunction f, int threads, size_t s
     return occupancy(function, threads, shared, blocks);
 }
 
-CUresult best_block(Call& call, int* min_grid, int* block, CUfunction f, CUoccupancyB2DSize shared_of, size_t shared,
-                    int limit) {
+CUresult best_block(Call& call, int* min_grid, int* block, CUfunction f, CUoccupancyB2DSize shared_of,
+                    size_t shared, int limit) {
     if (!min_grid || !block) return CUDA_ERROR_INVALID_VALUE;
     CUfunc_st* function = nullptr;
     if (const CUresult r = resolve_function(f, call.context(), &function); r != CUDA_SUCCESS) return r;
@@ -162,7 +172,8 @@ CUresult best_block(Call& call, int* min_grid, int* block, CUfunction f, CUoccup
     for (int threads = most; threads > 0; threads = threads % 32 ? threads / 32 * 32 : threads - 32) {
         int blocks = 0;
         occupancy(function, threads, shared_of ? shared_of(threads) : shared, &blocks);
-        if (blocks * threads > best_threads) best_threads = blocks * threads, best_size = threads, best_blocks = blocks;
+        if (blocks * threads > best_threads)
+            best_threads = blocks * threads, best_size = threads, best_blocks = blocks;
     }
     *block = best_size;
     *min_grid = best_blocks * 40;
@@ -176,8 +187,8 @@ SOFTCU cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, in
     return max_blocks(call, blocks, f, threads, shared);
 }
 
-SOFTCU cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads, size_t shared,
-                                                            unsigned flags) {
+SOFTCU cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
+                                                            size_t shared, unsigned flags) {
     SOFTGPU_CALL(kContext);
     if (flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) return CUDA_ERROR_INVALID_VALUE;
     return max_blocks(call, blocks, f, threads, shared);
@@ -189,8 +200,9 @@ SOFTCU cuOccupancyMaxPotentialBlockSize(int* min_grid, int* block, CUfunction f,
     return best_block(call, min_grid, block, f, shared_of, shared, limit);
 }
 
-SOFTCU cuOccupancyMaxPotentialBlockSizeWithFlags(int* min_grid, int* block, CUfunction f, CUoccupancyB2DSize shared_of,
-                                                 size_t shared, int limit, unsigned flags) {
+SOFTCU cuOccupancyMaxPotentialBlockSizeWithFlags(int* min_grid, int* block, CUfunction f,
+                                                 CUoccupancyB2DSize shared_of, size_t shared, int limit,
+                                                 unsigned flags) {
     SOFTGPU_CALL(kContext);
     if (flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) return CUDA_ERROR_INVALID_VALUE;
     return best_block(call, min_grid, block, f, shared_of, shared, limit);

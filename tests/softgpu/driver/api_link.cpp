@@ -1,5 +1,5 @@
-// cuLink*: the pieces are PTX in any wrapping; "linking" yields an image that holds all their texts, which the PTX
-// engine links when the image is loaded.
+// cuLink*: the pieces are PTX in any wrapping; "linking" yields an image that holds all their texts, which
+// the PTX engine links when the image is loaded.
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -23,7 +23,8 @@ CUresult create(unsigned count, CUjit_option* jit, void** values, CUlinkState* o
     auto* state = new CUlinkState_st;
     for (unsigned i = 0; i < count; ++i) {
         if (jit[i] == CU_JIT_ERROR_LOG_BUFFER) state->log = static_cast<char*>(values[i]);
-        if (jit[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) state->log_room = reinterpret_cast<std::size_t>(values[i]);
+        if (jit[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+            state->log_room = reinterpret_cast<std::size_t>(values[i]);
     }
     if (state->log && state->log_room) state->log[0] = '\0';
     driver().alive[state] = Kind::link;
@@ -67,13 +68,14 @@ SOFTCU cuLinkCreate_v2(unsigned count, CUjit_option* jit, void** values, CUlinkS
     return create(count, jit, values, state);
 }
 
-SOFTCU cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char*, unsigned,
-                        CUjit_option*, void**) {
+SOFTCU cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char*,
+                        unsigned, CUjit_option*, void**) {
     SOFTGPU_CALL(kContext);
     return add(state, type, data, size);
 }
 
-SOFTCU cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned, CUjit_option*, void**) {
+SOFTCU cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned, CUjit_option*,
+                        void**) {
     SOFTGPU_CALL(kContext);
     return add_file(state, type, path);
 }
@@ -82,7 +84,8 @@ SOFTCU cuLinkComplete(CUlinkState state, void** image, size_t* size) {
     SOFTGPU_CALL(kContext);
     if (driver().kind(state) != Kind::link) return CUDA_ERROR_INVALID_HANDLE;
     if (!image || state->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
-    // A fat header with one raw PTX entry per piece, all of the lowest architecture, so that none is left out.
+    // A fat header with one raw PTX entry per piece, all of the lowest architecture, so that none is left
+    // out.
     std::vector<char>& out = state->image;
     out.assign(16, 0);
     for (const std::string& text : state->texts) {

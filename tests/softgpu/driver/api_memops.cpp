@@ -10,7 +10,8 @@ CUresult batch(Call& call, CUstream handle, std::vector<CUstreamBatchMemOpParams
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     for (const CUstreamBatchMemOpParams& p : list) {
-        const bool wait = p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+        const bool wait =
+            p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
         const bool write =
             p.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 || p.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
         if (wait && (p.waitValue.flags & CU_STREAM_WAIT_VALUE_FLUSH)) return CUDA_ERROR_NOT_SUPPORTED;
@@ -23,18 +24,23 @@ CUresult wait(Call& call, CUstream stream, CUdeviceptr address, cuuint64_t value
     CUstreamBatchMemOpParams p{};
     p.operation = wide ? CU_STREAM_MEM_OP_WAIT_VALUE_64 : CU_STREAM_MEM_OP_WAIT_VALUE_32;
     p.waitValue.address = address;
-    if (wide) p.waitValue.value64 = value;
-    else p.waitValue.value = static_cast<cuuint32_t>(value);
+    if (wide)
+        p.waitValue.value64 = value;
+    else
+        p.waitValue.value = static_cast<cuuint32_t>(value);
     p.waitValue.flags = flags;
     return batch(call, stream, {p});
 }
 
-CUresult write(Call& call, CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags, bool wide) {
+CUresult write(Call& call, CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags,
+               bool wide) {
     CUstreamBatchMemOpParams p{};
     p.operation = wide ? CU_STREAM_MEM_OP_WRITE_VALUE_64 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
     p.writeValue.address = address;
-    if (wide) p.writeValue.value64 = value;
-    else p.writeValue.value = static_cast<cuuint32_t>(value);
+    if (wide)
+        p.writeValue.value64 = value;
+    else
+        p.writeValue.value = static_cast<cuuint32_t>(value);
     p.writeValue.flags = flags;
     return batch(call, stream, {p});
 }
@@ -61,7 +67,8 @@ SOFTCU cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t 
     return write(call, stream, address, value, flags, true);
 }
 
-SOFTCU cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams* list, unsigned flags) {
+SOFTCU cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams* list,
+                             unsigned flags) {
     SOFTGPU_CALL(kContext);
     if (!list || count == 0 || count > 256 || flags) return CUDA_ERROR_INVALID_VALUE;
     return batch(call, stream, {list, list + count});

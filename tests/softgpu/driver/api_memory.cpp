@@ -15,14 +15,16 @@ void grant_peers(Span& span) {
     for (const auto& [handle, kind] : driver().alive) {
         if (kind != Kind::context) continue;
         const auto* other = static_cast<const CUctx_st*>(handle);
-        if (other->peers.count(span.device)) span.access[static_cast<std::size_t>(other->device)] = kReadWrite;
+        if (other->peers.count(span.device))
+            span.access[static_cast<std::size_t>(other->device)] = kReadWrite;
     }
 }
 
 CUresult allocate(Call& call, CUdeviceptr* out, std::size_t bytes) {
     if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     Memory& memory = driver().memory;
-    const std::uint64_t address = memory.allocate_device(call.context()->device, call.context(), bytes, SpanKind::device);
+    const std::uint64_t address =
+        memory.allocate_device(call.context()->device, call.context(), bytes, SpanKind::device);
     if (!address) return CUDA_ERROR_OUT_OF_MEMORY;
     Span& span = *memory.find(address);
     span.born = driver().next_op;
@@ -32,7 +34,8 @@ CUresult allocate(Call& call, CUdeviceptr* out, std::size_t bytes) {
 }
 
 CUresult allocate_host(Call& call, void** out, std::size_t bytes, unsigned flags) {
-    constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    constexpr unsigned known =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || bytes == 0 || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
     call.spend(static_cast<Time>(static_cast<double>(bytes) * 1e9 / options().pinning_bytes_per_s));
     const std::uint64_t address = driver().memory.allocate_host(call.context(), bytes, SpanKind::host, flags);
@@ -52,10 +55,11 @@ CUresult settle(Call& call, const Span& span) {
 void check_idle(const Span& span, const char* what) {
     if (!options().strict) return;
     if (const Use* use = use_in_flight(span))
-        report_strictness("%s of %s [0x%llx, +%llu) while %s (stream slot %u, #%llu) that uses it is not known to be "
-                          "complete",
-                          what, span_kind_name(span.kind), static_cast<ull>(span.begin), static_cast<ull>(span.bytes()),
-                          use->name->c_str(), use->slot, static_cast<ull>(use->sequence));
+        report_strictness(
+            "%s of %s [0x%llx, +%llu) while %s (stream slot %u, #%llu) that uses it is not known to be "
+            "complete",
+            what, span_kind_name(span.kind), static_cast<ull>(span.begin), static_cast<ull>(span.bytes()),
+            use->name->c_str(), use->slot, static_cast<ull>(use->sequence));
 }
 
 CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
@@ -69,25 +73,37 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr ad
     const bool host = span->on_host(), managed = span->kind == SpanKind::managed;
     switch (which) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
-            return give(span->kind == SpanKind::mapped || span->ordered ? CUcontext{} : CUcontext{span->context});
+            return give(span->kind == SpanKind::mapped || span->ordered ? CUcontext{}
+                                                                        : CUcontext{span->context});
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return give(static_cast<unsigned>(host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
-        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return give(CUdeviceptr{address});
+        case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+            return give(CUdeviceptr{address});
         case CU_POINTER_ATTRIBUTE_HOST_POINTER:
             if (!host && !managed) return CUDA_ERROR_INVALID_VALUE;
             return give(address);
-        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(static_cast<unsigned>(span->sync_memops));
-        case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(static_cast<unsigned long long>(span->id));
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(static_cast<unsigned>(managed));
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+            return give(static_cast<unsigned>(span->sync_memops));
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+            return give(static_cast<unsigned long long>(span->id));
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+            return give(static_cast<unsigned>(managed));
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-            return give(static_cast<int>(span->context && (host || managed) ? span->context->device : span->device));
-        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return give(static_cast<unsigned>(span->kind == SpanKind::device));
-        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(CUdeviceptr{span->begin});
-        case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(static_cast<std::size_t>(span->bytes()));
-        case CU_POINTER_ATTRIBUTE_MAPPED: return give(static_cast<unsigned>(1));
+            return give(
+                static_cast<int>(span->context && (host || managed) ? span->context->device : span->device));
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+            return give(static_cast<unsigned>(span->kind == SpanKind::device));
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+            return give(CUdeviceptr{span->begin});
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+            return give(static_cast<std::size_t>(span->bytes()));
+        case CU_POINTER_ATTRIBUTE_MAPPED:
+            return give(static_cast<unsigned>(1));
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-            return give(static_cast<unsigned long long>(span->physical ? span->physical->prop.requestedHandleTypes : 0));
-        case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return give(static_cast<unsigned>(0));
+            return give(static_cast<unsigned long long>(
+                span->physical ? span->physical->prop.requestedHandleTypes : 0));
+        case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+            return give(static_cast<unsigned>(0));
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
             const CUctx_st* context = current_context();
             const std::uint8_t a = span->access[static_cast<std::size_t>(context ? context->device : 0)];
@@ -95,12 +111,18 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr ad
                                               : a == kRead    ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
                                                               : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE));
         }
-        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(span->pool);
-        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return give(static_cast<std::size_t>(span->bytes()));
-        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return give(CUdeviceptr{span->begin});
-        case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return give(static_cast<unsigned long long>(span->physical ? span->physical->id : span->id));
-        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return give(static_cast<unsigned>(0));
-        default: return CUDA_ERROR_NOT_SUPPORTED;
+        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+            return give(span->pool);
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+            return give(static_cast<std::size_t>(span->bytes()));
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+            return give(CUdeviceptr{span->begin});
+        case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+            return give(static_cast<unsigned long long>(span->physical ? span->physical->id : span->id));
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+            return give(static_cast<unsigned>(0));
+        default:
+            return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
@@ -116,14 +138,16 @@ std::size_t attribute_size(CUpointer_attribute which) {
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return 8;
-        default: return 4;
+        case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+            return 8;
+        default:
+            return 4;
     }
 }
 
 CUresult register_host(Call& call, void* p, std::size_t bytes, unsigned flags) {
-    constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
-                               CU_MEMHOSTREGISTER_READ_ONLY;
+    constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                               CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
     if (!p || bytes == 0 || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_NOT_SUPPORTED;
     Memory& memory = driver().memory;
@@ -156,8 +180,7 @@ CUresult free_device(Call& call, CUdeviceptr address) {
         free_pool_memory(*span);
         return r;
     }
-    if (span->kind != SpanKind::device && span->kind != SpanKind::managed)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (span->kind != SpanKind::device && span->kind != SpanKind::managed) return CUDA_ERROR_INVALID_VALUE;
     const CUresult r = settle(call, *span);
     check_idle(*span, "free");
     memory.free(*span);
@@ -181,7 +204,8 @@ SOFTCU cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
     return allocate(call, address, bytes);
 }
 
-SOFTCU cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height, unsigned element) {
+SOFTCU cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
+                          unsigned element) {
     SOFTGPU_CALL(kContext | kUnsafe | kCreateCost);
     if (!pitch || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
     if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
@@ -286,13 +310,15 @@ CUresult check_managed(CUdeviceptr address, std::size_t bytes) {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     bool managed = true;
     const bool covered = driver().memory.cover(
-        address, bytes, [&](const Span& s, std::uint64_t, std::uint64_t) { managed &= s.kind == SpanKind::managed; });
+        address, bytes,
+        [&](const Span& s, std::uint64_t, std::uint64_t) { managed &= s.kind == SpanKind::managed; });
     return covered && managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
 
-SOFTCU cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation, unsigned flags, CUstream stream) {
+SOFTCU cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation, unsigned flags,
+                             CUstream stream) {
     SOFTGPU_CALL(kContext);
     if (flags) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult r = check_managed(address, bytes); r != CUDA_SUCCESS) return r;
@@ -302,7 +328,8 @@ SOFTCU cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation, u
 #undef cuMemPrefetchAsync
 SOFTCU cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream) {
     SOFTGPU_CALL(kContext);
-    if (device != CU_DEVICE_CPU && (device < 0 || device >= options().devices)) return CUDA_ERROR_INVALID_DEVICE;
+    if (device != CU_DEVICE_CPU && (device < 0 || device >= options().devices))
+        return CUDA_ERROR_INVALID_DEVICE;
     if (const CUresult r = check_managed(address, bytes); r != CUDA_SUCCESS) return r;
     return submit(call, resolve_stream(stream), EmptyWork{});
 }
@@ -318,12 +345,14 @@ SOFTCU cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise, CUdevice) {
     return check_managed(address, bytes);
 }
 
-SOFTCU cuMemRangeGetAttribute(void* data, size_t size, CUmem_range_attribute which, CUdeviceptr address, size_t bytes) {
+SOFTCU cuMemRangeGetAttribute(void* data, size_t size, CUmem_range_attribute which, CUdeviceptr address,
+                              size_t bytes) {
     SOFTGPU_CALL(kContext);
     if (!data || size < 4) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult r = check_managed(address, bytes); r != CUDA_SUCCESS) return r;
     std::memset(data, 0, size);
-    if (which == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION || which == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION) {
+    if (which == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION ||
+        which == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION) {
         const int none = CU_DEVICE_INVALID;
         std::memcpy(data, &none, sizeof none);
     }
@@ -387,7 +416,8 @@ CUresult managed_batch(Call& call, const CUdeviceptr* addresses, const size_t* s
 }  // namespace
 
 SOFTCU cuMemPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* places,
-                               size_t* indices, size_t places_count, unsigned long long flags, CUstream stream) {
+                               size_t* indices, size_t places_count, unsigned long long flags,
+                               CUstream stream) {
     SOFTGPU_CALL(kContext);
     if (!places || !indices || places_count == 0 || places_count > count) return CUDA_ERROR_INVALID_VALUE;
     return managed_batch(call, addresses, sizes, count, flags, stream);
@@ -399,9 +429,9 @@ SOFTCU cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t coun
     return managed_batch(call, addresses, sizes, count, flags, stream);  // keeping the contents is allowed
 }
 
-SOFTCU cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count, CUmemLocation* places,
-                                         size_t* indices, size_t places_count, unsigned long long flags,
-                                         CUstream stream) {
+SOFTCU cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                         CUmemLocation* places, size_t* indices, size_t places_count,
+                                         unsigned long long flags, CUstream stream) {
     SOFTGPU_CALL(kContext);
     if (!places || !indices || places_count == 0 || places_count > count) return CUDA_ERROR_INVALID_VALUE;
     return managed_batch(call, addresses, sizes, count, flags, stream);

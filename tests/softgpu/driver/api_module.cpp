@@ -58,29 +58,63 @@ CUresult load(Call& call, CUmodule* out, const void* image, unsigned count, cons
 CUresult function_attribute(const CUfunc_st* f, CUfunction_attribute attribute, int* value) {
     const ptx::FunctionInfo& info = f->function->info();
     switch (attribute) {
-        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = static_cast<int>(info.max_threads); break;
-        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(info.static_shared_bytes); break;
-        case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = 0; break;
-        case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(info.local_bytes); break;
-        case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = static_cast<int>(info.registers); break;
-        case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = info.target; break;
-        case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = options().cc_major * 10 + options().cc_minor; break;
-        case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: *value = 0; break;
-        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = static_cast<int>(dynamic_shared_limit(f)); break;
-        case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = f->carveout; break;
-        case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = 0; break;
-        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = static_cast<int>(info.required_cluster[0]); break;
-        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = static_cast<int>(info.required_cluster[1]); break;
-        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = static_cast<int>(info.required_cluster[2]); break;
-        case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = f->non_portable_cluster; break;
-        case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: *value = 0; break;
-        default: return CUDA_ERROR_INVALID_VALUE;
+        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+            *value = static_cast<int>(info.max_threads);
+            break;
+        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+            *value = static_cast<int>(info.static_shared_bytes);
+            break;
+        case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+            *value = 0;
+            break;
+        case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+            *value = static_cast<int>(info.local_bytes);
+            break;
+        case CU_FUNC_ATTRIBUTE_NUM_REGS:
+            *value = static_cast<int>(info.registers);
+            break;
+        case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+            *value = info.target;
+            break;
+        case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+            *value = options().cc_major * 10 + options().cc_minor;
+            break;
+        case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+            *value = 0;
+            break;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+            *value = static_cast<int>(dynamic_shared_limit(f));
+            break;
+        case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+            *value = f->carveout;
+            break;
+        case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+            *value = 0;
+            break;
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+            *value = static_cast<int>(info.required_cluster[0]);
+            break;
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+            *value = static_cast<int>(info.required_cluster[1]);
+            break;
+        case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+            *value = static_cast<int>(info.required_cluster[2]);
+            break;
+        case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+            *value = f->non_portable_cluster;
+            break;
+        case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+            *value = 0;
+            break;
+        default:
+            return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
 }
 
 CUresult check_dynamic_shared(const CUfunc_st* f, int bytes) {
-    if (bytes < 0 || static_cast<unsigned>(bytes) + f->function->info().static_shared_bytes > shared_per_block_optin())
+    if (bytes < 0 ||
+        static_cast<unsigned>(bytes) + f->function->info().static_shared_bytes > shared_per_block_optin())
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
@@ -99,7 +133,8 @@ CUresult kernel_function(CUctx_st* context, CUkernel kernel, CUfunc_st** out) {
     return resolve_function(reinterpret_cast<CUfunction>(kernel), context, out);
 }
 
-CUresult variable(CUmod_st* module, const char* name, CUdeviceptr* address, std::size_t* bytes, bool managed_only) {
+CUresult variable(CUmod_st* module, const char* name, CUdeviceptr* address, std::size_t* bytes,
+                  bool managed_only) {
     if (!name) return CUDA_ERROR_INVALID_VALUE;
     for (const ptx::Variable* v : module->code->variables()) {
         if (v->name != name || (managed_only && !v->managed)) continue;
@@ -110,12 +145,14 @@ CUresult variable(CUmod_st* module, const char* name, CUdeviceptr* address, std:
     return CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult new_library(CUlibrary* out, const void* image, unsigned count, const CUjit_option* jit, void** values) {
+CUresult new_library(CUlibrary* out, const void* image, unsigned count, const CUjit_option* jit,
+                     void** values) {
     if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
     auto library = std::make_unique<CUlib_st>();
     std::string why;
     const Options& o = options();
-    if (const CUresult r = ptx_from_image(image, o.cc_major, o.cc_minor, &library->texts, &why); r != CUDA_SUCCESS) {
+    if (const CUresult r = ptx_from_image(image, o.cc_major, o.cc_minor, &library->texts, &why);
+        r != CUDA_SUCCESS) {
         say("cannot load library: %s", why.c_str());
         write_log(count, jit, values, why);
         return r;
@@ -145,7 +182,8 @@ SOFTCU cuModuleLoadData(CUmodule* module, const void* image) {
     return load(call, module, image, 0, nullptr, nullptr);
 }
 
-SOFTCU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* jit, void** values) {
+SOFTCU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* jit,
+                          void** values) {
     SOFTGPU_CALL(kContext | kUnsafe);
     return load(call, module, image, count, jit, values);
 }
@@ -308,14 +346,14 @@ SOFTCU cuFuncLoad(CUfunction function) {
 
 // ---- libraries ----
 
-SOFTCU cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jit, void** values, unsigned count,
-                         CUlibraryOption*, void**, unsigned) {
+SOFTCU cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jit, void** values,
+                         unsigned count, CUlibraryOption*, void**, unsigned) {
     SOFTGPU_CALL(kPlain);
     return new_library(library, code, count, jit, values);
 }
 
-SOFTCU cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* jit, void** values, unsigned count,
-                             CUlibraryOption*, void**, unsigned) {
+SOFTCU cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* jit, void** values,
+                             unsigned count, CUlibraryOption*, void**, unsigned) {
     SOFTGPU_CALL(kPlain);
     std::string bytes;
     if (!path) return CUDA_ERROR_INVALID_VALUE;

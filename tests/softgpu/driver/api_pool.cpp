@@ -1,13 +1,12 @@
-// Memory pools and stream-ordered allocation. An allocation's addresses are mapped when the call is made; using them
-// before the stream has reached the allocation, or after it has passed the free, is reported by the strictness checks.
-// Freed memory goes back to the device when the stream reaches the free.
-#include "tests/softgpu/driver/pool.h"
-
+// Memory pools and stream-ordered allocation. An allocation's addresses are mapped when the call is made;
+// using them before the stream has reached the allocation, or after it has passed the free, is reported by
+// the strictness checks. Freed memory goes back to the device when the stream reaches the free.
 #include <cstring>
 
 #include "tests/softgpu/driver/api.h"
 #include "tests/softgpu/driver/capture.h"
 #include "tests/softgpu/driver/graph_api.h"
+#include "tests/softgpu/driver/pool.h"
 
 namespace softgpu {
 
@@ -44,7 +43,8 @@ CUmemPoolHandle_st* current_pool(int device) {
     return d.current_pool ? d.current_pool : default_pool(device);
 }
 
-CUresult allocate(Call& call, CUdeviceptr* out, std::size_t bytes, CUmemPoolHandle_st* pool, CUstream handle) {
+CUresult allocate(Call& call, CUdeviceptr* out, std::size_t bytes, CUmemPoolHandle_st* pool,
+                  CUstream handle) {
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -111,15 +111,20 @@ CUresult free_async(Call&, CUdeviceptr address, CUstream handle) {
     if (options().strict)
         for (const Use& use : span->uses)
             if (!knows(op->clock, use.slot, use.sequence))
-                report_strictness("stream-ordered free of [0x%llx, +%llu) that does not wait for %s (stream slot %u, "
-                                  "#%llu), which uses it",
-                                  static_cast<ull>(span->begin), static_cast<ull>(span->bytes()), use.name->c_str(),
-                                  use.slot, static_cast<ull>(use.sequence));
+                report_strictness(
+                    "stream-ordered free of [0x%llx, +%llu) that does not wait for %s (stream slot %u, "
+                    "#%llu), which uses it",
+                    static_cast<ull>(span->begin), static_cast<ull>(span->bytes()), use.name->c_str(),
+                    use.slot, static_cast<ull>(use.sequence));
     return CUDA_SUCCESS;
 }
 
-bool valid(CUmemoryPool pool) { return driver().kind(pool) == Kind::pool; }
-bool valid_device(CUdevice d) { return d >= 0 && d < options().devices; }
+bool valid(CUmemoryPool pool) {
+    return driver().kind(pool) == Kind::pool;
+}
+bool valid_device(CUdevice d) {
+    return d >= 0 && d < options().devices;
+}
 
 }  // namespace
 
@@ -204,12 +209,23 @@ SOFTCU cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void*
         case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
             *static_cast<int*>(value) = pool->reuse[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
             break;
-        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *number = pool->release_threshold; break;
-        case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *number = (pool->used + kPage - 1) / kPage * kPage; break;
-        case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *number = (pool->reserved_peak + kPage - 1) / kPage * kPage; break;
-        case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: *number = pool->used; break;
-        case CU_MEMPOOL_ATTR_USED_MEM_HIGH: *number = pool->used_peak; break;
-        default: return CUDA_ERROR_INVALID_VALUE;
+        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+            *number = pool->release_threshold;
+            break;
+        case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+            *number = (pool->used + kPage - 1) / kPage * kPage;
+            break;
+        case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+            *number = (pool->reserved_peak + kPage - 1) / kPage * kPage;
+            break;
+        case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+            *number = pool->used;
+            break;
+        case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+            *number = pool->used_peak;
+            break;
+        default:
+            return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
 }
@@ -224,7 +240,9 @@ SOFTCU cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void*
         case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
             pool->reuse[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = *static_cast<int*>(value);
             break;
-        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool->release_threshold = number(); break;
+        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+            pool->release_threshold = number();
+            break;
         case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
             if (number()) return CUDA_ERROR_INVALID_VALUE;
             pool->reserved_peak = pool->used;
@@ -233,7 +251,8 @@ SOFTCU cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void*
             if (number()) return CUDA_ERROR_INVALID_VALUE;
             pool->used_peak = pool->used;
             break;
-        default: return CUDA_ERROR_INVALID_VALUE;
+        default:
+            return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
 }
@@ -265,6 +284,7 @@ SOFTCU cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLoca
         return CUDA_SUCCESS;
     }
     const auto it = pool->access.find(location->id);
-    *flags = it == pool->access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : static_cast<CUmemAccess_flags>(it->second);
+    *flags =
+        it == pool->access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : static_cast<CUmemAccess_flags>(it->second);
     return CUDA_SUCCESS;
 }

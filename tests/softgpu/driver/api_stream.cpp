@@ -79,7 +79,8 @@ CUresult wait_event(Call& call, const StreamRef& stream, CUevent handle, unsigne
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) return CUDA_ERROR_INVALID_VALUE;
     bool handled = false;
-    if (const CUresult r = capture_wait(stream, event, flags, &handled); handled || r != CUDA_SUCCESS) return r;
+    if (const CUresult r = capture_wait(stream, event, flags, &handled); handled || r != CUDA_SUCCESS)
+        return r;
     if (const CUresult r = refuse_implicit(stream); r != CUDA_SUCCESS) return r;
     if (event->shared) {  // recorded by any process: watch the shared state
         OpRef op = new_op(stream, "event wait");
@@ -219,7 +220,8 @@ SOFTCU cuStreamGetAttribute(CUstream handle, CUstreamAttrID which, CUstreamAttrV
     SOFTGPU_CALL(kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!value || static_cast<unsigned>(which) >= std::size(stream->attributes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!value || static_cast<unsigned>(which) >= std::size(stream->attributes))
+        return CUDA_ERROR_INVALID_VALUE;
     *value = stream->attributes[which];
     if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) value->priority = stream->priority;
     return CUDA_SUCCESS;
@@ -229,7 +231,8 @@ SOFTCU cuStreamSetAttribute(CUstream handle, CUstreamAttrID which, const CUstrea
     SOFTGPU_CALL(kContext);
     const StreamRef stream = resolve_stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!value || static_cast<unsigned>(which) >= std::size(stream->attributes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!value || static_cast<unsigned>(which) >= std::size(stream->attributes))
+        return CUDA_ERROR_INVALID_VALUE;
     stream->attributes[which] = *value;
     if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) stream->priority = std::clamp(value->priority, -5, 0);
     return CUDA_SUCCESS;
@@ -267,7 +270,8 @@ SOFTCU cuEventCreate(CUevent* event, unsigned flags) {
     SOFTGPU_CALL(kContext);
     constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
     if (!event || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
-    if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_VALUE;
+    if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_VALUE;
     auto made = std::make_shared<CUevent_st>();
     made->context = call.context();
     made->flags = flags;
@@ -344,7 +348,8 @@ CUresult elapsed(float* ms, CUevent from, CUevent to) {
     if (a->captured || b->captured) return CUDA_ERROR_CAPTURED_EVENT;
     if (!a->record || !b->record) return CUDA_ERROR_INVALID_HANDLE;
     if (a->context->error != CUDA_SUCCESS) return a->context->error;
-    if (a->record->state != Op::State::done || b->record->state != Op::State::done) return CUDA_ERROR_NOT_READY;
+    if (a->record->state != Op::State::done || b->record->state != Op::State::done)
+        return CUDA_ERROR_NOT_READY;
     const auto ns = static_cast<double>(b->record->end) - static_cast<double>(a->record->end);
     *ms = static_cast<float>(ns / 1e6);
     return CUDA_SUCCESS;

@@ -40,10 +40,12 @@ bool reserved(std::uint64_t address, std::uint64_t bytes) {
 
 }  // namespace
 
-SOFTCU cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t align, CUdeviceptr hint, unsigned long long flags) {
+SOFTCU cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t align, CUdeviceptr hint,
+                           unsigned long long flags) {
     SOFTGPU_CALL(kPlain);
     if (!options().vmm) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!address || bytes == 0 || bytes % kPage || flags || (align & (align - 1))) return CUDA_ERROR_INVALID_VALUE;
+    if (!address || bytes == 0 || bytes % kPage || flags || (align & (align - 1)))
+        return CUDA_ERROR_INVALID_VALUE;
     Memory& memory = driver().memory;
     const std::uint64_t at = memory.reserve(bytes, align, hint);
     if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -102,7 +104,8 @@ SOFTCU cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAl
     Memory& memory = driver().memory;
     const auto physical = memory.handle(handle);
     if (!physical) return CUDA_ERROR_INVALID_VALUE;
-    if (offset != 0 || flags != 0 || bytes == 0 || bytes % kPage || address % kPage || bytes > physical->bytes)
+    if (offset != 0 || flags != 0 || bytes == 0 || bytes % kPage || address % kPage ||
+        bytes > physical->bytes)
         return CUDA_ERROR_INVALID_VALUE;
     if (!reserved(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
     const auto next = memory.spans().lower_bound(address);
@@ -134,18 +137,20 @@ SOFTCU cuMemUnmap(CUdeviceptr address, size_t bytes) {
     // Whole mappings only, and the range must be full of them.
     std::vector<Span*> doomed;
     bool whole = true;
-    const bool covered = memory.cover(address, bytes, [&](Span& span, std::uint64_t first, std::uint64_t last) {
-        whole &= span.kind == SpanKind::mapped && first == span.begin && last == span.end;
-        doomed.push_back(&span);
-    });
+    const bool covered =
+        memory.cover(address, bytes, [&](Span& span, std::uint64_t first, std::uint64_t last) {
+            whole &= span.kind == SpanKind::mapped && first == span.begin && last == span.end;
+            doomed.push_back(&span);
+        });
     if (!covered || !whole) return CUDA_ERROR_INVALID_VALUE;
     if (options().strict)
         for (const Span* span : doomed)
             if (const Use* use = use_in_flight(*span)) {
-                report_strictness("cuMemUnmap of [0x%llx, +%llu) while %s (stream slot %u, #%llu) that uses it is not "
-                                  "known to be complete: synchronise with it first",
-                                  static_cast<ull>(span->begin), static_cast<ull>(span->bytes()), use->name->c_str(),
-                                  use->slot, static_cast<ull>(use->sequence));
+                report_strictness(
+                    "cuMemUnmap of [0x%llx, +%llu) while %s (stream slot %u, #%llu) that uses it is not "
+                    "known to be complete: synchronise with it first",
+                    static_cast<ull>(span->begin), static_cast<ull>(span->bytes()), use->name->c_str(),
+                    use->slot, static_cast<ull>(use->sequence));
                 return CUDA_ERROR_ILLEGAL_STATE;
             }
     for (Span* span : doomed) {
@@ -163,24 +168,28 @@ SOFTCU cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* 
     if (address % kPage || bytes % kPage) return CUDA_ERROR_INVALID_VALUE;
     Memory& memory = driver().memory;
     bool whole = true;
-    const bool covered = memory.cover(address, bytes, [&](Span& span, std::uint64_t first, std::uint64_t last) {
-        whole &= span.kind == SpanKind::mapped && first == span.begin && last == span.end;
-    });
+    const bool covered =
+        memory.cover(address, bytes, [&](Span& span, std::uint64_t first, std::uint64_t last) {
+            whole &= span.kind == SpanKind::mapped && first == span.begin && last == span.end;
+        });
     if (!covered || !whole) return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i) {
         const CUmemLocation& where = access[i].location;
         const bool device = where.type == CU_MEM_LOCATION_TYPE_DEVICE;
         if (device && (where.id < 0 || where.id >= options().devices)) return CUDA_ERROR_INVALID_DEVICE;
-        if (!device && where.type != CU_MEM_LOCATION_TYPE_HOST && where.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
+        if (!device && where.type != CU_MEM_LOCATION_TYPE_HOST &&
+            where.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
             return CUDA_ERROR_INVALID_VALUE;
-        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
     }
     for (std::size_t i = 0; i < count; ++i) {
         if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
         memory.cover(address, bytes, [&](Span& span, std::uint64_t, std::uint64_t) {
-            span.access[static_cast<std::size_t>(access[i].location.id)] = static_cast<std::uint8_t>(access[i].flags);
+            span.access[static_cast<std::size_t>(access[i].location.id)] =
+                static_cast<std::uint8_t>(access[i].flags);
         });
     }
     return CUDA_SUCCESS;
@@ -196,7 +205,8 @@ SOFTCU cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, 
     return CUDA_SUCCESS;
 }
 
-SOFTCU cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+SOFTCU cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                              CUmemGenericAllocationHandle handle) {
     SOFTGPU_CALL(kPlain);
     const auto physical = driver().memory.handle(handle);
     if (!prop || !physical) return CUDA_ERROR_INVALID_VALUE;
@@ -213,8 +223,8 @@ SOFTCU cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* a
     return CUDA_SUCCESS;
 }
 
-// Exported memory has a backing file of its own, whose descriptor is the shareable handle. A descriptor that this
-// process exported leads back to the same memory; any other is taken for another process's export.
+// Exported memory has a backing file of its own, whose descriptor is the shareable handle. A descriptor that
+// this process exported leads back to the same memory; any other is taken for another process's export.
 namespace {
 
 std::map<int, std::weak_ptr<Physical>>& exported() {
@@ -228,7 +238,8 @@ std::shared_ptr<Physical> adopt_foreign(int fd) {
     struct stat status {};
     int device = -1;
     if (readlink(link, name, sizeof name - 1) < 0 || fstat(fd, &status) != 0) return nullptr;
-    if (std::sscanf(name, "/memfd:softgpu-vmm-%d", &device) != 1 || device >= options().devices) return nullptr;
+    if (std::sscanf(name, "/memfd:softgpu-vmm-%d", &device) != 1 || device >= options().devices)
+        return nullptr;
     auto physical = std::make_shared<Physical>();
     physical->own_file = std::make_shared<BackingFile>(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     physical->file = physical->own_file.get();

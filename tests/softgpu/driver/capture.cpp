@@ -7,7 +7,9 @@
 namespace softgpu {
 namespace {
 
-bool open(const std::weak_ptr<CaptureSession>& weak) { return !weak.expired(); }
+bool open(const std::weak_ptr<CaptureSession>& weak) {
+    return !weak.expired();
+}
 
 }  // namespace
 
@@ -22,7 +24,8 @@ CUresult refuse_unsafe_call(const char*) {
         const auto session = weak.lock();
         if (!session || session->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
         const bool own = session->thread == std::this_thread::get_id();
-        const bool global = session->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && mine == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        const bool global =
+            session->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && mine == CU_STREAM_CAPTURE_MODE_GLOBAL;
         if (!own && !global) continue;
         session->invalidate();
         refused = true;
@@ -34,7 +37,8 @@ CUresult refuse_implicit(const StreamRef& stream) {
     if (!stream->legacy) return CUDA_SUCCESS;
     bool refused = false;
     for (const StreamRef& other : stream->context->streams) {
-        if (!other->capture || !other->blocking() || other->capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+        if (!other->capture || !other->blocking() || other->capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+            continue;
         other->capture->invalidate();
         refused = true;
     }
@@ -88,7 +92,8 @@ CUresult capture_wait(const StreamRef& stream, const EventRef& event, unsigned f
         from->members.push_back(stream);
     }
     for (CUgraphNode_st* node : event->capture_nodes)
-        if (std::find(stream->capture_leaves.begin(), stream->capture_leaves.end(), node) == stream->capture_leaves.end())
+        if (std::find(stream->capture_leaves.begin(), stream->capture_leaves.end(), node) ==
+            stream->capture_leaves.end())
             stream->capture_leaves.push_back(node);
     return CUDA_SUCCESS;
 }

@@ -23,8 +23,6 @@ struct CaptureSession {
     void invalidate() { invalid = true; }
 };
 
-
-
 /// Error of touching the legacy stream while one of its context's blocking streams captures.
 CUresult refuse_implicit(const StreamRef& stream);
 /// Adds a captured operation behind the stream's leaves.
@@ -33,7 +31,8 @@ CUresult capture(const StreamRef& stream, Work work);
 CUresult capture_wait(const StreamRef& stream, const EventRef& event, unsigned flags, bool* handled);
 CUresult capture_record(const StreamRef& stream, const EventRef& event);
 /// cuMemAllocAsync in a capture: a node, and an address of its own.
-CUresult capture_allocation(const StreamRef& stream, CUdeviceptr* out, std::size_t bytes, const CUmemPoolProps& props);
+CUresult capture_allocation(const StreamRef& stream, CUdeviceptr* out, std::size_t bytes,
+                            const CUmemPoolProps& props);
 void leave_capture(const std::shared_ptr<CaptureSession>& session);
 
 }  // namespace softgpu

@@ -60,8 +60,8 @@ Driver::Driver() : races(std::make_unique<RaceCheck>()), stats(std::make_unique<
     }
 }
 
-// Virtual time moves with driver calls. A program that only polls memory which the device is to write would wait for
-// ever, so when no call has come for a long while, whatever is queued runs.
+// Virtual time moves with driver calls. A program that only polls memory which the device is to write would
+// wait for ever, so when no call has come for a long while, whatever is queued runs.
 void Driver::watch_idleness() {
     const Time patience = options().idle;
     if (patience == 0) return;
@@ -93,7 +93,9 @@ bool& in_host_function() {
     return inside;
 }
 
-bool forked() { return g_forked; }
+bool forked() {
+    return g_forked;
+}
 
 void say(const char* format, ...) {
     char text[1024];
@@ -117,8 +119,8 @@ void report_strictness(const char* format, ...) {
 }
 
 unsigned Driver::take_slot() {
-    // Slots are used again with their sequence numbers running on: a clock of an earlier owner then claims to know
-    // only earlier numbers, so nothing is taken for ordered that is not.
+    // Slots are used again with their sequence numbers running on: a clock of an earlier owner then claims to
+    // know only earlier numbers, so nothing is taken for ordered that is not.
     if (!free_slots.empty()) {
         const unsigned slot = free_slots.back();
         free_slots.pop_back();
@@ -228,7 +230,8 @@ void enqueue(const StreamRef& stream, const OpRef& op, std::vector<OpRef> after,
     stream->tail = op;
 }
 
-void place(const OpRef& op, const std::vector<OpRef>& after, const std::vector<const VectorClock*>& also_knows) {
+void place(const OpRef& op, const std::vector<OpRef>& after,
+           const std::vector<const VectorClock*>& also_knows) {
     Driver& d = driver();
     for (const VectorClock* clock : also_knows) join(op->clock, *clock);
     join(op->clock, d.host_knows);
@@ -240,7 +243,9 @@ void place(const OpRef& op, const std::vector<OpRef>& after, const std::vector<c
     d.sim.enqueue(op, after);
 }
 
-void host_learns(const OpRef& op) { join(driver().host_knows, op->clock); }
+void host_learns(const OpRef& op) {
+    join(driver().host_knows, op->clock);
+}
 
 CUresult wait_for(Lock& lock, CUctx_st* context, const OpRef& op) {
     Driver& d = driver();
@@ -354,7 +359,8 @@ Call::Call(const char* name, unsigned flags) : name_(name) {
     ++d.call_count;
     const std::uint64_t count = ++d.stats->calls[name];
     for (const CallFault& fault : o.call_faults) {
-        if (fault.entry != name && fault.entry != std::string(name).substr(0, std::string(name).rfind("_v"))) continue;
+        if (fault.entry != name && fault.entry != std::string(name).substr(0, std::string(name).rfind("_v")))
+            continue;
         if (fault.nth != count && !(fault.from_then_on && count > fault.nth)) continue;
         ++d.stats->faults_injected;
         error_ = fault.error;

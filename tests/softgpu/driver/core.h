@@ -1,4 +1,5 @@
-// The driver's objects and its one lock. Handles are pointers to these structs; a registry says which are alive.
+// The driver's objects and its one lock. Handles are pointers to these structs; a registry says which are
+// alive.
 #pragma once
 
 #include <atomic>
@@ -43,7 +44,7 @@ struct CUstream_st {
     bool legacy = false, per_thread = false;
     std::uint64_t id = 0;
     unsigned slot = 0;
-    softgpu::OpRef tail;             ///< last operation
+    softgpu::OpRef tail;  ///< last operation
     std::shared_ptr<softgpu::CaptureSession> capture;
     std::vector<CUgraphNode_st*> capture_leaves;  ///< what the next captured operation depends on
     CUstreamAttrValue attributes[16]{};
@@ -71,7 +72,7 @@ struct CUctx_st {
     int primary_count = 0;
     CUresult error = CUDA_SUCCESS;  ///< sticky
     softgpu::StreamRef legacy;
-    std::vector<softgpu::StreamRef> streams;  ///< all of this context, legacy and per-thread ones included
+    std::vector<softgpu::StreamRef> streams;   ///< all of this context, legacy and per-thread ones included
     std::vector<softgpu::StreamRef> detached;  ///< destroyed with work still queued
     std::map<CUlimit, std::size_t> limits;
     std::unordered_set<int> peers;  ///< devices whose memory this context may access
@@ -85,7 +86,20 @@ struct CUctx_st {
 namespace softgpu {
 
 enum class Kind : std::uint8_t {
-    none, context, stream, event, module, library, function, kernel, graph, node, exec, pool, link, user_object
+    none,
+    context,
+    stream,
+    event,
+    module,
+    library,
+    function,
+    kernel,
+    graph,
+    node,
+    exec,
+    pool,
+    link,
+    user_object
 };
 
 struct Device {
@@ -107,7 +121,7 @@ struct Driver {
     std::vector<Device> devices;
     Memory memory;
     Sim sim;
-    VectorClock host_knows;  ///< what some host thread has seen complete
+    VectorClock host_knows;                    ///< what some host thread has seen complete
     std::vector<std::uint64_t> slot_sequence;  ///< by slot: last sequence number given out
     std::vector<unsigned> free_slots;
     std::uint64_t next_op = 0, next_object_id = 0;
@@ -118,9 +132,9 @@ struct Driver {
     std::unique_ptr<RaceCheck> races;
     std::unique_ptr<Stats> stats;
     std::uint64_t copies_started = 0, call_count = 0;
-    std::map<std::uint64_t, VectorClock> written_values;  ///< by address: what a cuStreamWriteValue knew
+    std::map<std::uint64_t, VectorClock> written_values;     ///< by address: what a cuStreamWriteValue knew
     std::map<std::uint64_t, std::uint64_t> graph_addresses;  ///< of allocation nodes: address -> bytes
-    std::map<const Graph*, CUgraph_st*> child_handles;        ///< handed out for graphs inside nodes
+    std::map<const Graph*, CUgraph_st*> child_handles;       ///< handed out for graphs inside nodes
     std::vector<std::function<void()>> deferred;             ///< host functions to call once the lock is free
 
     Kind kind(const void* handle) const {
@@ -164,14 +178,17 @@ StreamRef make_stream(CUctx_st* context, unsigned flags, int priority);
 StreamRef resolve_stream(CUstream handle);
 EventRef resolve_event(CUevent handle);
 
-/// Gives `op` its place in `stream`: dependencies by stream order and the default stream's rules, vector clock, id.
+/// Gives `op` its place in `stream`: dependencies by stream order and the default stream's rules, vector
+/// clock, id.
 void enqueue(const StreamRef& stream, const OpRef& op, std::vector<OpRef> after = {},
              const std::vector<const VectorClock*>& also_knows = {});
-/// As enqueue, for operations inside a graph launch: no stream order, only `after`; op->slot is set by the caller.
+/// As enqueue, for operations inside a graph launch: no stream order, only `after`; op->slot is set by the
+/// caller.
 void place(const OpRef& op, const std::vector<OpRef>& after, const std::vector<const VectorClock*>& knows);
 OpRef new_op(const StreamRef& stream, const char* name, Engine engine = Engine::none);
 
-/// Blocks until done; the host learns of it and its time moves on to the end. Returns the context's sticky error.
+/// Blocks until done; the host learns of it and its time moves on to the end. Returns the context's sticky
+/// error.
 CUresult wait_for(Lock& lock, CUctx_st* context, const OpRef& op);
 CUresult wait_for_context(Lock& lock, CUctx_st* context);
 /// Marks a completed operation as known to the host.

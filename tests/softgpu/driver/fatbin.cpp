@@ -36,7 +36,8 @@ struct FatEntry {
     std::uint64_t unused4;
     std::uint64_t uncompressed_bytes;
 };
-static_assert(sizeof(FatEntry) == 64 && offsetof(FatEntry, flags) == 40 && offsetof(FatEntry, uncompressed_bytes) == 56);
+static_assert(sizeof(FatEntry) == 64 && offsetof(FatEntry, flags) == 40 &&
+              offsetof(FatEntry, uncompressed_bytes) == 56);
 
 constexpr std::uint64_t kLz4 = 0x2000, kZstd = 0x8000;
 
@@ -58,16 +59,19 @@ bool unpack(const FatEntry& entry, const char* payload, std::string* out, std::s
     std::string text(entry.uncompressed_bytes, '\0');
     bool good;
     if (entry.flags & kLz4) {
-        good = LZ4_decompress_safe(payload, text.data(), static_cast<int>(packed), static_cast<int>(text.size())) >= 0;
+        good = LZ4_decompress_safe(payload, text.data(), static_cast<int>(packed),
+                                   static_cast<int>(text.size())) >= 0;
     } else {
         good = !ZSTD_isError(ZSTD_decompress(text.data(), text.size(), payload, packed));
     }
-    if (!good) *why = entry.flags & kLz4 ? "damaged LZ4 data in fat binary" : "damaged zstd data in fat binary";
+    if (!good)
+        *why = entry.flags & kLz4 ? "damaged LZ4 data in fat binary" : "damaged zstd data in fat binary";
     *out = text_of(std::move(text));
     return good;
 }
 
-CUresult from_fat_header(const FatHeader* header, unsigned cc, std::vector<std::string>* texts, std::string* why) {
+CUresult from_fat_header(const FatHeader* header, unsigned cc, std::vector<std::string>* texts,
+                         std::string* why) {
     if (header->magic != kFatMagic || header->version != 1 || header->header_bytes < sizeof(FatHeader)) {
         *why = "not a fat binary";
         return CUDA_ERROR_INVALID_IMAGE;
@@ -79,7 +83,8 @@ CUresult from_fat_header(const FatHeader* header, unsigned cc, std::vector<std::
     std::string seen;
     while (at + sizeof(FatEntry) <= end) {
         const auto* entry = reinterpret_cast<const FatEntry*>(at);
-        if (entry->header_bytes < sizeof(FatEntry) || entry->header_bytes > static_cast<std::uint64_t>(end - at) ||
+        if (entry->header_bytes < sizeof(FatEntry) ||
+            entry->header_bytes > static_cast<std::uint64_t>(end - at) ||
             entry->payload_bytes > static_cast<std::uint64_t>(end - at) - entry->header_bytes) {
             *why = "damaged fat binary entry";
             return CUDA_ERROR_INVALID_IMAGE;
@@ -134,8 +139,8 @@ CUresult ptx_from_image(const void* image, int cc_major, int cc_minor, std::vect
         const auto* wrapper = static_cast<const Wrapper*>(image);
         if (wrapper->version == 2 && wrapper->extra) {
             for (const void* const* part = wrapper->extra; *part; ++part) {
-                // Parts without PTX for us (the toolkit's own device runtime) count only if they are needed: then the
-                // link names what is missing.
+                // Parts without PTX for us (the toolkit's own device runtime) count only if they are needed:
+                // then the link names what is missing.
                 const CUresult r = from_fat_header(static_cast<const FatHeader*>(*part), cc, texts, why);
                 if (r != CUDA_SUCCESS && r != CUDA_ERROR_NO_BINARY_FOR_GPU) return r;
             }

@@ -17,7 +17,7 @@ struct CUgraphNode_st {
     softgpu::Work work;
     std::vector<CUgraphNode_st*> dependencies, dependents;
     std::vector<CUgraphEdgeData> edges;  ///< by dependency
-    std::uint64_t origin = 0;  ///< id of the node this is a clone of, for FindInClone and updates
+    std::uint64_t origin = 0;            ///< id of the node this is a clone of, for FindInClone and updates
     std::uint64_t id = 0;
     bool enabled = true;
     CUDA_KERNEL_NODE_PARAMS kernel_view{};

@@ -12,8 +12,8 @@ bool valid_graph(CUgraph graph);
 bool valid_node(CUgraphNode node);
 
 /// A node of `graph` behind `dependencies`, after checking them.
-CUresult add_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count, Work work,
-                  const CUgraphEdgeData* edges = nullptr);
+CUresult add_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, std::size_t count,
+                  Work work, const CUgraphEdgeData* edges = nullptr);
 
 // Work from the callers' descriptions, checked.
 CUresult kernel_work(CUctx_st* context, const CUDA_KERNEL_NODE_PARAMS_v2& params, Work* work);

@@ -1,4 +1,5 @@
-// A graph launch becomes simulated operations: a marker behind the stream, the nodes by their edges, a marker at the end.
+// A graph launch becomes simulated operations: a marker behind the stream, the nodes by their edges, a marker
+// at the end.
 #include <algorithm>
 
 #include "tests/softgpu/driver/api.h"
@@ -115,7 +116,8 @@ CUresult launch_graph(Call& call, CUgraphExec_st* exec, const StreamRef& stream)
     if (stream->capture) return submit(call, stream, ChildWork{exec->graph->clone()});
     if (const CUresult r = refuse_implicit(stream); r != CUDA_SUCCESS) return r;
     CUresult error = CUDA_SUCCESS;
-    if (!claim(*exec->graph, stream->context, exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, &error))
+    if (!claim(*exec->graph, stream->context, exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
+               &error))
         return error;
     Launch launch{stream, {}};
     OpRef first = quiet_op(stream, "graph start");

@@ -17,12 +17,15 @@ CUresult kernel_work(CUctx_st* context, const CUDA_KERNEL_NODE_PARAMS_v2& p, Wor
     else if (p.ctx)
         home = p.ctx;
     if (const CUresult r = resolve_function(w.function, home, &w.resolved); r != CUDA_SUCCESS) return r;
-    const unsigned grid[3] = {p.gridDimX, p.gridDimY, p.gridDimZ}, block[3] = {p.blockDimX, p.blockDimY, p.blockDimZ};
+    const unsigned grid[3] = {p.gridDimX, p.gridDimY, p.gridDimZ},
+                   block[3] = {p.blockDimX, p.blockDimY, p.blockDimZ};
     std::copy_n(grid, 3, w.grid);
     std::copy_n(block, 3, w.block);
-    for (unsigned i = 0; i < 3; ++i) w.cluster[i] = std::max(1u, w.resolved->function->info().required_cluster[i]);
+    for (unsigned i = 0; i < 3; ++i)
+        w.cluster[i] = std::max(1u, w.resolved->function->info().required_cluster[i]);
     w.shared_bytes = p.sharedMemBytes;
-    if (const CUresult r = pack_params(w.resolved, p.kernelParams, p.extra, &w.params); r != CUDA_SUCCESS) return r;
+    if (const CUresult r = pack_params(w.resolved, p.kernelParams, p.extra, &w.params); r != CUDA_SUCCESS)
+        return r;
     if (const CUresult r = validate(home, w); r != CUDA_SUCCESS) return r;
     *out = std::move(w);
     return CUDA_SUCCESS;
@@ -38,7 +41,8 @@ CUresult copy_work(CUctx_st* context, const CUDA_MEMCPY3D* p, Work* out) {
 }
 
 CUresult memset_work(CUctx_st* context, const CUDA_MEMSET_NODE_PARAMS_v1* p, Work* out) {
-    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4)) return CUDA_ERROR_INVALID_VALUE;
+    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
+        return CUDA_ERROR_INVALID_VALUE;
     MemsetWork w{p->dst, p->pitch, p->value, p->elementSize, p->width, p->height};
     if (const CUresult r = validate(context, w); r != CUDA_SUCCESS) return r;
     *out = w;
@@ -69,11 +73,12 @@ CUresult generic_work(CUctx_st* context, CUgraphNodeParams* p, Work* out) {
         case CU_GRAPH_NODE_TYPE_KERNEL: {
             const CUDA_KERNEL_NODE_PARAMS_v3& k = p->kernel;
             return kernel_work(context,
-                               {k.func, k.gridDimX, k.gridDimY, k.gridDimZ, k.blockDimX, k.blockDimY, k.blockDimZ,
-                                k.sharedMemBytes, k.kernelParams, k.extra, k.kern, k.ctx},
+                               {k.func, k.gridDimX, k.gridDimY, k.gridDimZ, k.blockDimX, k.blockDimY,
+                                k.blockDimZ, k.sharedMemBytes, k.kernelParams, k.extra, k.kern, k.ctx},
                                out);
         }
-        case CU_GRAPH_NODE_TYPE_MEMCPY: return copy_work(context, &p->memcpy.copyParams, out);
+        case CU_GRAPH_NODE_TYPE_MEMCPY:
+            return copy_work(context, &p->memcpy.copyParams, out);
         case CU_GRAPH_NODE_TYPE_MEMSET: {
             const CUDA_MEMSET_NODE_PARAMS_v1 m{p->memset.dst,         p->memset.pitch, p->memset.value,
                                                p->memset.elementSize, p->memset.width, p->memset.height};
@@ -87,19 +92,27 @@ CUresult generic_work(CUctx_st* context, CUgraphNodeParams* p, Work* out) {
             if (!valid_graph(p->graph.graph)) return CUDA_ERROR_INVALID_VALUE;
             *out = ChildWork{p->graph.graph->graph->clone()};
             return CUDA_SUCCESS;
-        case CU_GRAPH_NODE_TYPE_EMPTY: *out = EmptyWork{}; return CUDA_SUCCESS;
-        case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return event_work(p->eventWait.event, false, out);
-        case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return event_work(p->eventRecord.event, true, out);
+        case CU_GRAPH_NODE_TYPE_EMPTY:
+            *out = EmptyWork{};
+            return CUDA_SUCCESS;
+        case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+            return event_work(p->eventWait.event, false, out);
+        case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+            return event_work(p->eventRecord.event, true, out);
         case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
-            CUDA_MEM_ALLOC_NODE_PARAMS_v1 a{p->alloc.poolProps, p->alloc.accessDescs, p->alloc.accessDescCount,
-                                            p->alloc.bytesize, 0};
+            CUDA_MEM_ALLOC_NODE_PARAMS_v1 a{p->alloc.poolProps, p->alloc.accessDescs,
+                                            p->alloc.accessDescCount, p->alloc.bytesize, 0};
             const CUresult r = allocation_work(context->device, &a, out);
             p->alloc.dptr = a.dptr;
             return r;
         }
-        case CU_GRAPH_NODE_TYPE_MEM_FREE: *out = FreeWork{p->free.dptr}; return CUDA_SUCCESS;
-        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return batch_work(p->memOp.count, p->memOp.paramArray, out);
-        default: return CUDA_ERROR_NOT_SUPPORTED;
+        case CU_GRAPH_NODE_TYPE_MEM_FREE:
+            *out = FreeWork{p->free.dptr};
+            return CUDA_SUCCESS;
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+            return batch_work(p->memOp.count, p->memOp.paramArray, out);
+        default:
+            return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
@@ -120,7 +133,8 @@ CUresult allocation_work(int device, CUDA_MEM_ALLOC_NODE_PARAMS* p, Work* out) {
     if (!p || p->bytesize == 0 || p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (p->poolProps.location.id < 0 || p->poolProps.location.id >= options().devices) return CUDA_ERROR_INVALID_DEVICE;
+    if (p->poolProps.location.id < 0 || p->poolProps.location.id >= options().devices)
+        return CUDA_ERROR_INVALID_DEVICE;
     if (p->poolProps.handleTypes != CU_MEM_HANDLE_TYPE_NONE || (p->accessDescCount && !p->accessDescs))
         return CUDA_ERROR_INVALID_VALUE;
     (void)device;
@@ -182,7 +196,8 @@ void release_graph_memory(std::uint64_t address) {
     d.devices[static_cast<std::size_t>(device)].graph_memory -= pages;
 }
 
-CUresult capture_allocation(const StreamRef& stream, CUdeviceptr* out, std::size_t bytes, const CUmemPoolProps& props) {
+CUresult capture_allocation(const StreamRef& stream, CUdeviceptr* out, std::size_t bytes,
+                            const CUmemPoolProps& props) {
     CUDA_MEM_ALLOC_NODE_PARAMS p{};
     p.poolProps = props;
     p.bytesize = bytes;

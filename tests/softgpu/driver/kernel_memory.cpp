@@ -32,7 +32,8 @@ bool KernelMemory::check(std::uint64_t address, std::uint64_t bytes, bool write,
     // Seen before in this launch? Racing readers may look twice; the lock decides.
     std::atomic_ref<std::uint64_t> mark(span->launch_mark);
     std::atomic_ref<bool> wrote(span->launch_wrote);
-    if (mark.load(std::memory_order_acquire) != launch_ || (write && !wrote.load(std::memory_order_relaxed))) {
+    if (mark.load(std::memory_order_acquire) != launch_ ||
+        (write && !wrote.load(std::memory_order_relaxed))) {
         std::lock_guard guard(mutex_);
         if (mark.load(std::memory_order_relaxed) != launch_) {
             wrote.store(write, std::memory_order_relaxed);
@@ -90,10 +91,10 @@ void KernelMemory::end_launch(const Op& op) {
     Driver& d = driver();
     for (const auto& [span, write] : used_) {
         if (options().strict && !span->ordered && span->born >= op.id)
-            report_strictness("kernel %s (launch #%llu) uses %s [0x%llx, +%llu) that was mapped after it was launched",
-                              op.name->c_str(), static_cast<unsigned long long>(op.id), span_kind_name(span->kind),
-                              static_cast<unsigned long long>(span->begin),
-                              static_cast<unsigned long long>(span->bytes()));
+            report_strictness(
+                "kernel %s (launch #%llu) uses %s [0x%llx, +%llu) that was mapped after it was launched",
+                op.name->c_str(), static_cast<unsigned long long>(op.id), span_kind_name(span->kind),
+                static_cast<unsigned long long>(span->begin), static_cast<unsigned long long>(span->bytes()));
         if (span->ordered) check_stream_order(op, *span);
         note_span_use(op, *span, write);
     }

@@ -1,5 +1,5 @@
-// The PTX engine's view of memory for kernels of one context. check() and touched() are called from worker threads
-// while the launching thread holds the driver's lock, so the span map stands still meanwhile.
+// The PTX engine's view of memory for kernels of one context. check() and touched() are called from worker
+// threads while the launching thread holds the driver's lock, so the span map stands still meanwhile.
 #pragma once
 
 #include <mutex>

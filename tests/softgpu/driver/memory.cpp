@@ -18,15 +18,19 @@ namespace {
     std::_Exit(2);
 }
 
-std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
-void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+void* pointer(std::uint64_t address) {
+    return reinterpret_cast<void*>(address);
+}
 
 }  // namespace
 
 const char* span_kind_name(SpanKind k) {
-    static const char* const names[] = {"allocation",      "module variable",        "stream-ordered allocation",
-                                        "mapped memory",   "pinned host memory",     "registered host memory",
-                                        "managed memory",  "imported memory"};
+    static const char* const names[] = {"allocation",     "module variable",    "stream-ordered allocation",
+                                        "mapped memory",  "pinned host memory", "registered host memory",
+                                        "managed memory", "imported memory"};
     return names[static_cast<int>(k)];
 }
 
@@ -34,10 +38,13 @@ const char* span_kind_name(SpanKind k) {
 
 // By default far larger than any device: offsets are never reused, so that every piece is contiguous.
 BackingFile::BackingFile(const char* name, std::uint64_t bytes) : fd_(memfd_create(name, MFD_CLOEXEC)) {
-    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(bytes)) != 0) die("cannot create the backing file of device memory");
+    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
+        die("cannot create the backing file of device memory");
 }
 
-BackingFile::~BackingFile() { close(fd_); }
+BackingFile::~BackingFile() {
+    close(fd_);
+}
 
 std::uint64_t BackingFile::allocate(std::uint64_t bytes) {
     const std::uint64_t at = next_;
@@ -67,7 +74,9 @@ Memory::Memory() {
     host_file_ = std::make_unique<BackingFile>("softgpu-host");
 }
 
-void Memory::add_device() { device_files_.push_back(std::make_unique<BackingFile>("softgpu-device")); }
+void Memory::add_device() {
+    device_files_.push_back(std::make_unique<BackingFile>("softgpu-device"));
+}
 
 std::uint64_t Memory::reserve(std::uint64_t bytes, std::uint64_t align, std::uint64_t hint) {
     bytes = round_up(bytes, kPage);
@@ -110,8 +119,8 @@ void Memory::unreserve(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void Memory::map(std::uint64_t address, std::uint64_t bytes, const BackingFile& file, std::uint64_t offset) {
-    if (mmap(pointer(address), round_up(bytes, 4096), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-             file.fd(), static_cast<off_t>(offset)) == MAP_FAILED)
+    if (mmap(pointer(address), round_up(bytes, 4096), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.fd(), static_cast<off_t>(offset)) == MAP_FAILED)
         die("mmap of device memory failed (vm.max_map_count may be too low)");
 }
 
@@ -130,7 +139,9 @@ Span& Memory::add(Span span) {
     return spans_.insert_or_assign(begin, std::move(span)).first->second;
 }
 
-void Memory::remove(Span& span) { spans_.erase(span.begin); }
+void Memory::remove(Span& span) {
+    spans_.erase(span.begin);
+}
 
 Span* Memory::find(std::uint64_t address) {
     auto it = spans_.upper_bound(address);
@@ -142,9 +153,9 @@ Span* Memory::find(std::uint64_t address) {
 std::string Memory::nearest(std::uint64_t address) {
     char text[200];
     const auto describe = [&](const Span& s, const char* where, std::uint64_t distance) {
-        std::snprintf(text, sizeof text, "%llu bytes %s %s [0x%llx, +%llu)", static_cast<unsigned long long>(distance),
-                      where, span_kind_name(s.kind), static_cast<unsigned long long>(s.begin),
-                      static_cast<unsigned long long>(s.bytes()));
+        std::snprintf(text, sizeof text, "%llu bytes %s %s [0x%llx, +%llu)",
+                      static_cast<unsigned long long>(distance), where, span_kind_name(s.kind),
+                      static_cast<unsigned long long>(s.begin), static_cast<unsigned long long>(s.bytes()));
         return std::string(text);
     };
     auto above = spans_.upper_bound(address);
@@ -168,17 +179,22 @@ bool Memory::take(int device, std::uint64_t bytes) {
     return true;
 }
 
-void Memory::give_back(int device, std::uint64_t bytes) { used_[static_cast<std::size_t>(device)] -= bytes; }
+void Memory::give_back(int device, std::uint64_t bytes) {
+    used_[static_cast<std::size_t>(device)] -= bytes;
+}
 
 bool Memory::take_host(std::uint64_t bytes) {
-    if (const std::uint64_t limit = options().host_memory; limit && (bytes > limit || host_used_ > limit - bytes))
+    if (const std::uint64_t limit = options().host_memory;
+        limit && (bytes > limit || host_used_ > limit - bytes))
         return false;
     host_used_ += bytes;
     host_peak_ = std::max(host_peak_, host_used_);
     return true;
 }
 
-void Memory::give_back_host(std::uint64_t bytes) { host_used_ -= bytes; }
+void Memory::give_back_host(std::uint64_t bytes) {
+    host_used_ -= bytes;
+}
 
 void Memory::reset_peaks() {
     peak_ = used_;
@@ -341,7 +357,8 @@ std::shared_ptr<Physical> Memory::create(int device, std::uint64_t bytes, const 
     p->prop = prop;
     p->bytes = bytes;
     p->device = device;
-    if (prop.requestedHandleTypes) {  // a file of its own can be given away; its name tells the importer the device
+    if (prop.requestedHandleTypes) {  // a file of its own can be given away; its name tells the importer the
+                                      // device
         p->own_file = std::make_shared<BackingFile>(("softgpu-vmm-" + std::to_string(device)).c_str(), bytes);
         p->file = p->own_file.get();
     } else {

@@ -1,5 +1,6 @@
-// Device-visible memory: one reserved address range that all device addresses come from, sparse backing files, and
-// the spans that say which addresses are backed by what and who may touch them. Called with the driver's lock held.
+// Device-visible memory: one reserved address range that all device addresses come from, sparse backing
+// files, and the spans that say which addresses are backed by what and who may touch them. Called with the
+// driver's lock held.
 #pragma once
 
 #include <array>
@@ -42,7 +43,7 @@ struct Physical {
     CUmemAllocationProp prop{};
     std::uint64_t offset = 0, bytes = 0;
     BackingFile* file = nullptr;
-    int device = -1;  ///< -1: host memory
+    int device = -1;                        ///< -1: host memory
     std::shared_ptr<BackingFile> own_file;  ///< of memory that can be exported, or was imported
     bool imported = false;
     unsigned references = 1, mappings = 0;
@@ -88,7 +89,10 @@ struct Span {
     bool from_graph = false;
     int graph_claims = 0, graph_frees = 0;  ///< launches that allocate it, and of these queued frees
 
-    bool on_host() const { return kind == SpanKind::host || kind == SpanKind::registered || (kind == SpanKind::mapped && device < 0); }
+    bool on_host() const {
+        return kind == SpanKind::host || kind == SpanKind::registered ||
+               (kind == SpanKind::mapped && device < 0);
+    }
     std::uint64_t bytes() const { return end - begin; }
 };
 
@@ -158,7 +162,8 @@ class Memory {
     std::map<std::uint64_t, std::uint64_t> free_addresses_;  ///< address -> bytes
     std::map<std::uint64_t, Span> spans_;
     std::map<std::uint64_t, Slab> slabs_;
-    std::map<std::uint64_t, std::uint64_t> placed_;  ///< device allocation -> bytes taken (whole pages or slab bytes)
+    std::map<std::uint64_t, std::uint64_t>
+        placed_;  ///< device allocation -> bytes taken (whole pages or slab bytes)
     std::vector<std::unique_ptr<BackingFile>> device_files_;
     std::unique_ptr<BackingFile> host_file_;
     std::map<CUmemGenericAllocationHandle, std::shared_ptr<Physical>> handles_;

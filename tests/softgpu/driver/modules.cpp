@@ -22,7 +22,8 @@ CUresult load_module(CUctx_st* context, const std::vector<std::string>& texts, s
     } catch (const ptx::PtxError& e) {
         *why = e.what();
         discard();
-        return why->find("out of device memory") != std::string::npos ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_PTX;
+        return why->find("out of device memory") != std::string::npos ? CUDA_ERROR_OUT_OF_MEMORY
+                                                                      : CUDA_ERROR_INVALID_PTX;
     } catch (const std::exception& e) {
         *why = e.what();
         discard();
@@ -83,7 +84,8 @@ CUresult resolve_function(CUfunction handle, CUctx_st* context, CUfunc_st** out)
         case Kind::kernel: {
             auto* kernel = reinterpret_cast<CUkern_st*>(handle);
             CUmod_st* module = nullptr;
-            if (const CUresult r = library_module(kernel->library, context, &module); r != CUDA_SUCCESS) return r;
+            if (const CUresult r = library_module(kernel->library, context, &module); r != CUDA_SUCCESS)
+                return r;
             *out = find_function(module, kernel->name.c_str());
             return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
         }
@@ -94,12 +96,23 @@ CUresult resolve_function(CUfunction handle, CUctx_st* context, CUfunc_st** out)
 
 unsigned shared_per_block_optin() {
     switch (options().cc_major * 10 + options().cc_minor) {
-        case 70: return 96 << 10;
-        case 75: return 64 << 10;
-        case 80: case 87: return 163 << 10;
-        case 86: case 89: case 120: return 99 << 10;
-        case 90: case 100: case 103: return 227 << 10;
-        default: return kSharedPerBlock;
+        case 70:
+            return 96 << 10;
+        case 75:
+            return 64 << 10;
+        case 80:
+        case 87:
+            return 163 << 10;
+        case 86:
+        case 89:
+        case 120:
+            return 99 << 10;
+        case 90:
+        case 100:
+        case 103:
+            return 227 << 10;
+        default:
+            return kSharedPerBlock;
     }
 }
 

@@ -21,9 +21,9 @@ double parse_size(const std::string& setting, std::string text) {
     const double number = std::strtod(text.c_str(), &end);
     if (end == text.c_str() || !std::isfinite(number) || number < 0) bad(setting, "not a size");
     static const std::map<std::string, double> units = {
-        {"", 1},       {"B", 1},      {"kB", 1e3},      {"KB", 1e3},      {"MB", 1e6},
-        {"GB", 1e9},   {"TB", 1e12},  {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
-        {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30},  {"TiB", 0x1p40},  {"T", 0x1p40}};
+        {"", 1},        {"B", 1},       {"kB", 1e3},      {"KB", 1e3},      {"MB", 1e6},
+        {"GB", 1e9},    {"TB", 1e12},   {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+        {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30},   {"TiB", 0x1p40},  {"T", 0x1p40}};
     const auto unit = units.find(end);
     if (unit == units.end()) bad(setting, "unknown unit '" + std::string(end) + "' (use MiB, GiB, GB ...)");
     return number * unit->second;
@@ -32,9 +32,11 @@ double parse_size(const std::string& setting, std::string text) {
 Time parse_time(const std::string& setting, const std::string& text) {
     char* end = nullptr;
     const double number = std::strtod(text.c_str(), &end);
-    static const std::map<std::string, double> units = {{"", 1}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    static const std::map<std::string, double> units = {
+        {"", 1}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
     const auto unit = units.find(end);
-    if (end == text.c_str() || unit == units.end() || !(number >= 0) || number > 1e15) bad(setting, "not a time");
+    if (end == text.c_str() || unit == units.end() || !(number >= 0) || number > 1e15)
+        bad(setting, "not a time");
     return static_cast<Time>(std::llround(number * unit->second));
 }
 
@@ -58,14 +60,18 @@ double parse_rate(const std::string& setting, const std::string& text) {
     return std::floor(rate);
 }
 
-// cuMemCreate:3=CUDA_ERROR_OUT_OF_MEMORY | cuMemCreate:3+=2 | copy:4=slow*10 | copy:4=stuck | alloc=1GiB | hostmem=8GiB
+// cuMemCreate:3=CUDA_ERROR_OUT_OF_MEMORY | cuMemCreate:3+=2 | copy:4=slow*10 | copy:4=stuck | alloc=1GiB |
+// hostmem=8GiB
 void parse_fault(Options& o, const std::string& text) {
     const auto equals = text.rfind('=');
-    if (equals == std::string::npos) bad("fault", "'" + text + "' lacks '=' (cuMemCreate:3=CUDA_ERROR_OUT_OF_MEMORY)");
+    if (equals == std::string::npos)
+        bad("fault", "'" + text + "' lacks '=' (cuMemCreate:3=CUDA_ERROR_OUT_OF_MEMORY)");
     const std::string value = text.substr(equals + 1);
     std::string what = text.substr(0, equals);
-    if (what == "alloc") return void(o.max_allocation = static_cast<std::uint64_t>(parse_size("fault", value)));
-    if (what == "hostmem") return void(o.host_memory = static_cast<std::uint64_t>(parse_size("fault", value)));
+    if (what == "alloc")
+        return void(o.max_allocation = static_cast<std::uint64_t>(parse_size("fault", value)));
+    if (what == "hostmem")
+        return void(o.host_memory = static_cast<std::uint64_t>(parse_size("fault", value)));
     std::uint64_t nth = 1;
     bool onwards = false;
     if (const auto colon = what.find(':'); colon != std::string::npos) {
@@ -92,35 +98,62 @@ void set(Options& o, const std::string& key, const std::string& v) {
     if (key == "memory") {
         o.memory = size() / (2u << 20) * (2u << 20);
         if (o.memory == 0) bad(key, "must be at least 2MiB");
-    } else if (key == "devices") o.devices = parse_int(key, v, 0, 8);
+    } else if (key == "devices")
+        o.devices = parse_int(key, v, 0, 8);
     else if (key == "cc") {
-        if (std::sscanf(v.c_str(), "%d.%d", &o.cc_major, &o.cc_minor) != 2 || o.cc_major < 5 || o.cc_major > 12)
+        if (std::sscanf(v.c_str(), "%d.%d", &o.cc_major, &o.cc_minor) != 2 || o.cc_major < 5 ||
+            o.cc_major > 12)
             bad(key, "must be a compute capability such as 7.5");
-    } else if (key == "h2d") o.h2d = parse_rate(key, v);
-    else if (key == "d2h") o.d2h = parse_rate(key, v);
-    else if (key == "duplex") o.duplex = parse_rate(key, v);
-    else if (key == "latency") o.latency = parse_time(key, v);
-    else if (key == "instructions") o.instructions_per_s = parse_rate(key, v);
-    else if (key == "bandwidth") o.memory_bytes_per_s = parse_rate(key, v);
-    else if (key == "launch") o.launch = parse_time(key, v);
-    else if (key == "call") o.call = parse_time(key, v);
-    else if (key == "map-call") o.map_call = parse_time(key, v);
-    else if (key == "create-call") o.create_call = parse_time(key, v);
-    else if (key == "host-function") o.host_function = parse_time(key, v);
-    else if (key == "pinning") o.pinning_bytes_per_s = parse_rate(key, v);
-    else if (key == "threads") o.threads = parse_int(key, v, 0, 256);
-    else if (key == "kernel-table") o.kernel_table = v;
-    else if (key == "stats") o.stats = v;
-    else if (key == "timeline") o.timeline = v;
-    else if (key == "racecheck") o.racecheck = parse_bool(key, v);
-    else if (key == "strict") o.strict = parse_bool(key, v);
-    else if (key == "vmm") o.vmm = parse_bool(key, v);
-    else if (key == "verbose") o.verbose = parse_bool(key, v);
-    else if (key == "host-memory") o.host_memory = size();
-    else if (key == "queue") o.queue = static_cast<std::uint64_t>(parse_int(key, v, 1, 1'000'000'000));
-    else if (key == "idle") o.idle = parse_time(key, v);
-    else if (key == "fault") parse_fault(o, v);
-    else bad(key, "unknown setting");
+    } else if (key == "h2d")
+        o.h2d = parse_rate(key, v);
+    else if (key == "d2h")
+        o.d2h = parse_rate(key, v);
+    else if (key == "duplex")
+        o.duplex = parse_rate(key, v);
+    else if (key == "latency")
+        o.latency = parse_time(key, v);
+    else if (key == "instructions")
+        o.instructions_per_s = parse_rate(key, v);
+    else if (key == "bandwidth")
+        o.memory_bytes_per_s = parse_rate(key, v);
+    else if (key == "launch")
+        o.launch = parse_time(key, v);
+    else if (key == "call")
+        o.call = parse_time(key, v);
+    else if (key == "map-call")
+        o.map_call = parse_time(key, v);
+    else if (key == "create-call")
+        o.create_call = parse_time(key, v);
+    else if (key == "host-function")
+        o.host_function = parse_time(key, v);
+    else if (key == "pinning")
+        o.pinning_bytes_per_s = parse_rate(key, v);
+    else if (key == "threads")
+        o.threads = parse_int(key, v, 0, 256);
+    else if (key == "kernel-table")
+        o.kernel_table = v;
+    else if (key == "stats")
+        o.stats = v;
+    else if (key == "timeline")
+        o.timeline = v;
+    else if (key == "racecheck")
+        o.racecheck = parse_bool(key, v);
+    else if (key == "strict")
+        o.strict = parse_bool(key, v);
+    else if (key == "vmm")
+        o.vmm = parse_bool(key, v);
+    else if (key == "verbose")
+        o.verbose = parse_bool(key, v);
+    else if (key == "host-memory")
+        o.host_memory = size();
+    else if (key == "queue")
+        o.queue = static_cast<std::uint64_t>(parse_int(key, v, 1, 1'000'000'000));
+    else if (key == "idle")
+        o.idle = parse_time(key, v);
+    else if (key == "fault")
+        parse_fault(o, v);
+    else
+        bad(key, "unknown setting");
 }
 
 }  // namespace
@@ -146,7 +179,8 @@ const Options& options() {
         try {
             const char* text = std::getenv("SOFTGPU_OPTIONS");
             if (text) *o = parse_options(text);
-            if (const char* race = std::getenv("SOFTGPU_RACECHECK")) o->racecheck = parse_bool("racecheck", race);
+            if (const char* race = std::getenv("SOFTGPU_RACECHECK"))
+                o->racecheck = parse_bool("racecheck", race);
         } catch (const std::exception& e) {
             std::fprintf(stderr, "softgpu: error: SOFTGPU_OPTIONS: %s\n", e.what());
             std::_Exit(2);
@@ -158,7 +192,8 @@ const Options& options() {
 
 std::optional<CUresult> result_from_text(const std::string& text) {
     for (std::size_t i = 0; i < kErrorTableSize; ++i)
-        if (text == kErrorTable[i].name || text == std::to_string(kErrorTable[i].value)) return kErrorTable[i].value;
+        if (text == kErrorTable[i].name || text == std::to_string(kErrorTable[i].value))
+            return kErrorTable[i].value;
     return std::nullopt;
 }
 

@@ -20,15 +20,17 @@ void RaceCheck::report(const Op& op, const Access& other, const Span& span, std:
     Stats& stats = *driver().stats;
     ++stats.races;
     // One line per pair of operations.
-    if (!reported_.insert({other.sequence << 16 | other.slot, op.id}).second || reported_.size() > 1000) return;
+    if (!reported_.insert({other.sequence << 16 | other.slot, op.id}).second || reported_.size() > 1000)
+        return;
     char text[600];
-    std::snprintf(text, sizeof text,
-                  "race: %s #%llu (stream slot %u) %s and %s #%llu (stream slot %u) %s the same bytes at 0x%llx (%s) "
-                  "with no order between them",
-                  other.name->c_str(), static_cast<unsigned long long>(other.sequence), other.slot,
-                  other_wrote ? "writes" : "reads", op.name->c_str(), static_cast<unsigned long long>(op.sequence),
-                  op.slot, write ? "writes" : "reads", static_cast<unsigned long long>(first),
-                  span_kind_name(span.kind));
+    std::snprintf(
+        text, sizeof text,
+        "race: %s #%llu (stream slot %u) %s and %s #%llu (stream slot %u) %s the same bytes at 0x%llx (%s) "
+        "with no order between them",
+        other.name->c_str(), static_cast<unsigned long long>(other.sequence), other.slot,
+        other_wrote ? "writes" : "reads", op.name->c_str(), static_cast<unsigned long long>(op.sequence),
+        op.slot, write ? "writes" : "reads", static_cast<unsigned long long>(first),
+        span_kind_name(span.kind));
     if (stats.findings.size() < 100) stats.findings.push_back(text);
     say("%s", text);
 }
@@ -73,12 +75,14 @@ void RaceCheck::access(const Op& op, const Span& span, std::uint64_t first, std:
 void check_stream_order(const Op& op, const Span& span) {
     if (!options().strict) return;
     const auto where = static_cast<unsigned long long>(span.begin);
-    if (span.born_sequence && span.born_slot != op.slot && !knows(op.clock, span.born_slot, span.born_sequence))
+    if (span.born_sequence && span.born_slot != op.slot &&
+        !knows(op.clock, span.born_slot, span.born_sequence))
         report_strictness("%s #%llu uses stream-ordered memory 0x%llx without waiting for its allocation",
                           op.name->c_str(), static_cast<unsigned long long>(op.id), where);
     if (span.freeing && !knows(span.free_clock, op.slot, op.sequence))
-        report_strictness("%s #%llu uses stream-ordered memory 0x%llx that a stream frees without waiting for it",
-                          op.name->c_str(), static_cast<unsigned long long>(op.id), where);
+        report_strictness(
+            "%s #%llu uses stream-ordered memory 0x%llx that a stream frees without waiting for it",
+            op.name->c_str(), static_cast<unsigned long long>(op.id), where);
 }
 
 }  // namespace softgpu

@@ -1,5 +1,6 @@
-// The race check: accesses to the same physical bytes, at least one a write, that neither stream order, events nor
-// synchronisation put in order, are reported with both operations named. Physical, so aliases of one chunk conflict.
+// The race check: accesses to the same physical bytes, at least one a write, that neither stream order,
+// events nor synchronisation put in order, are reported with both operations named. Physical, so aliases of
+// one chunk conflict.
 #pragma once
 
 #include <map>
@@ -27,7 +28,8 @@ class RaceCheck {
     };
     using Cells = std::map<std::uint64_t, Cell>;
     Cells::iterator split(Cells& cells, std::uint64_t at);
-    void report(const Op& op, const Access& other, const Span& span, std::uint64_t first, bool write, bool other_wrote);
+    void report(const Op& op, const Access& other, const Span& span, std::uint64_t first, bool write,
+                bool other_wrote);
 
     std::map<const void*, Cells> files_;
     std::set<std::pair<std::uint64_t, std::uint64_t>> reported_;

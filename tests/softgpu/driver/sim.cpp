@@ -25,9 +25,13 @@ bool Sim::ByReady::operator()(const OpRef& a, const OpRef& b) const {
 
 Sim::Sim() = default;
 
-void Sim::add_device() { devices_.emplace_back(); }
+void Sim::add_device() {
+    devices_.emplace_back();
+}
 
-void Sim::post(Time t, const OpRef& op) { events_.push({t, ++order_, op}); }
+void Sim::post(Time t, const OpRef& op) {
+    events_.push({t, ++order_, op});
+}
 
 void Sim::enqueue(const OpRef& op, const std::vector<OpRef>& after) {
     op->enqueued = std::max(op->enqueued, now_);
@@ -275,8 +279,8 @@ bool Sim::run(Lock& lock, Time until, const std::function<bool()>* finished) {
             callback_ready_.notify_all();
         }
         if (calling_ && !call_done_ && !call_overdue_) {
-            // Virtual time stands still until a host function returns. One that waits for this very thread, or for
-            // work on another stream, must not hang the device: after a while time goes on without it.
+            // Virtual time stands still until a host function returns. One that waits for this very thread,
+            // or for work on another stream, must not hang the device: after a while time goes on without it.
             const OpRef waited = calling_;
             const auto over = [&] { return calling_ != waited || call_done_ || call_overdue_; };
             if (!changed_.wait_for(lock, kHostFunctionPatience, over)) call_overdue_ = true;
@@ -312,7 +316,8 @@ void Sim::advance(Lock& lock, Time until) {
 void Sim::run_until(Lock& lock, const std::function<bool()>& finished) {
     while (!run(lock, kNever, &finished)) {
         // Nothing can run: another host thread must submit work, or write memory that a stream polls.
-        changed_.wait_for(lock, gated_.empty() ? std::chrono::milliseconds(20) : std::chrono::milliseconds(1));
+        changed_.wait_for(lock,
+                          gated_.empty() ? std::chrono::milliseconds(20) : std::chrono::milliseconds(1));
     }
 }
 

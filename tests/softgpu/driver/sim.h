@@ -1,8 +1,8 @@
-// The discrete-event simulation behind the driver: operations, their dependencies, the engines of each device and the
-// virtual clock. Everything here is called with the driver's lock held.
-// Timing rule: a copy spends `latency` moving nothing, then moves bytes; while both directions of a device move and
-// h2d + d2h > duplex both rates are scaled by duplex / (h2d + d2h), rounded down. Work is counted in whole
-// byte * 1e9 units, so that equal programs take equal nanoseconds.
+// The discrete-event simulation behind the driver: operations, their dependencies, the engines of each device
+// and the virtual clock. Everything here is called with the driver's lock held. Timing rule: a copy spends
+// `latency` moving nothing, then moves bytes; while both directions of a device move and h2d + d2h > duplex
+// both rates are scaled by duplex / (h2d + d2h), rounded down. Work is counted in whole byte * 1e9 units, so
+// that equal programs take equal nanoseconds.
 #pragma once
 
 #include <condition_variable>
@@ -50,7 +50,8 @@ struct Op {
     std::shared_ptr<CUstream_st> stream;
     Engine engine = Engine::none;
     State state = State::waiting;
-    bool quiet = false;  ///< bookkeeping (event records, markers): not part of the timeline or the queue bound
+    bool quiet =
+        false;  ///< bookkeeping (event records, markers): not part of the timeline or the queue bound
     bool low_priority = false;
 
     Time enqueued = 0, ready = 0, start = 0, end = 0;
@@ -59,7 +60,7 @@ struct Op {
 
     unsigned slot = 0;  ///< the stream (or graph branch) it belongs to, for vector clocks
     std::uint64_t sequence = 0;
-    VectorClock clock;  ///< includes itself
+    VectorClock clock;        ///< includes itself
     bool late_clock = false;  ///< learnt something while running: dependents must hear of it
     bool tells_host = false;  ///< its end is seen by host code (host functions)
 
@@ -83,7 +84,8 @@ class Sim {
     Sim();
     /// `op->enqueued` is set, dependencies that are done are skipped. Nothing runs before the next advance.
     void enqueue(const OpRef& op, const std::vector<OpRef>& after);
-    /// Runs everything that happens up to `until`. Does not block on a host function that itself waits for us.
+    /// Runs everything that happens up to `until`. Does not block on a host function that itself waits for
+    /// us.
     void advance(Lock& lock, Time until);
     /// Runs all that can run, whatever the host's time.
     void drain(Lock& lock) { run(lock, kNever, nullptr); }
@@ -91,7 +93,9 @@ class Sim {
     void run_until(Lock& lock, const std::function<bool()>& finished);
     Time now() const { return now_; }
     void add_device();
-    const EngineUse& use(int device, Engine e) const { return devices_[static_cast<std::size_t>(device)].use[static_cast<int>(e)]; }
+    const EngineUse& use(int device, Engine e) const {
+        return devices_[static_cast<std::size_t>(device)].use[static_cast<int>(e)];
+    }
     std::uint64_t undone() const { return undone_; }
     /// Wakes threads in run_until (host memory or queues may have changed).
     void notify() { changed_.notify_all(); }

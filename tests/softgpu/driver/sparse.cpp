@@ -74,11 +74,13 @@ void sparse_copy(Memory& memory, std::uint64_t to, std::uint64_t from, std::uint
         const std::uint64_t stop = source.offset + (source.end - source.begin);
         while (at < stop) {
             const off_t data = lseek(source.file->fd(), static_cast<off_t>(at), SEEK_DATA);
-            const std::uint64_t data_at = data < 0 ? stop : std::min<std::uint64_t>(stop, static_cast<std::uint64_t>(data));
+            const std::uint64_t data_at =
+                data < 0 ? stop : std::min<std::uint64_t>(stop, static_cast<std::uint64_t>(data));
             if (data_at > at) sparse_zero(memory, source.begin + (at - source.offset) + shift, data_at - at);
             if (data_at >= stop) break;
             const off_t hole = lseek(source.file->fd(), static_cast<off_t>(data_at), SEEK_HOLE);
-            const std::uint64_t hole_at = hole < 0 ? stop : std::min<std::uint64_t>(stop, static_cast<std::uint64_t>(hole));
+            const std::uint64_t hole_at =
+                hole < 0 ? stop : std::min<std::uint64_t>(stop, static_cast<std::uint64_t>(hole));
             const std::uint64_t address = source.begin + (data_at - source.offset);
             std::memmove(reinterpret_cast<void*>(address + shift), reinterpret_cast<const void*>(address),
                          hole_at - data_at);

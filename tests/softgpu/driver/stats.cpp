@@ -14,7 +14,8 @@ namespace softgpu {
 namespace {
 
 std::string expand(std::string path) {
-    if (const auto at = path.find("%p"); at != std::string::npos) path.replace(at, 2, std::to_string(getpid()));
+    if (const auto at = path.find("%p"); at != std::string::npos)
+        path.replace(at, 2, std::to_string(getpid()));
     return path;
 }
 
@@ -30,7 +31,8 @@ void replace_file(const std::string& path, const std::string& text) {
     std::ofstream file(temporary);
     file << text;
     file.close();
-    if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) say("error: cannot write %s", path.c_str());
+    if (!file || std::rename(temporary.c_str(), path.c_str()) != 0)
+        say("error: cannot write %s", path.c_str());
 }
 
 nlohmann::json figures(const Stats& s) {
@@ -67,7 +69,9 @@ nlohmann::json figures(const Stats& s) {
 
 }  // namespace
 
-std::string Stats::json() const { return figures(*this).dump(); }
+std::string Stats::json() const {
+    return figures(*this).dump();
+}
 
 void Stats::write() {
     const Options& o = options();

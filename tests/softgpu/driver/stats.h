@@ -1,4 +1,5 @@
-// Figures of a run: call counts, engine use, peaks, findings; the JSON behind --stats and the trace behind --timeline.
+// Figures of a run: call counts, engine use, peaks, findings; the JSON behind --stats and the trace behind
+// --timeline.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,9 @@ namespace {
 
 using ull = unsigned long long;
 
-Time duration_of(double amount, double per_second) { return static_cast<Time>(std::llround(amount * 1e9 / per_second)); }
+Time duration_of(double amount, double per_second) {
+    return static_cast<Time>(std::llround(amount * 1e9 / per_second));
+}
 
 constexpr Time kDeviceCopyOverhead = 1'000;
 constexpr double kHostCopyRate = 10e9;
@@ -29,7 +31,8 @@ void illegal_access(const Op& op, const std::string& text) {
     fail_context(op.context, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/// Checks a range that is about to be used by a copy or memset on the device; reports and fails the context if bad.
+/// Checks a range that is about to be used by a copy or memset on the device; reports and fails the context
+/// if bad.
 bool usable(const Op& op, std::uint64_t address, std::uint64_t bytes, bool write, bool peer = false) {
     Memory& memory = driver().memory;
     if (bytes == 0) return true;
@@ -43,15 +46,17 @@ bool usable(const Op& op, std::uint64_t address, std::uint64_t bytes, bool write
         if (!span.on_host() && span.kind == SpanKind::mapped) allowed &= access != kNoAccess;
         if (span.kind != SpanKind::mapped && &span != first) allowed = false;
         if (options().strict && span.born >= op.id && !span.ordered)
-            report_strictness("%s #%llu uses %s [0x%llx, +%llu) that was mapped after it was enqueued", op.name->c_str(),
-                              static_cast<ull>(op.id), span_kind_name(span.kind), static_cast<ull>(span.begin),
-                              static_cast<ull>(span.bytes()));
+            report_strictness("%s #%llu uses %s [0x%llx, +%llu) that was mapped after it was enqueued",
+                              op.name->c_str(), static_cast<ull>(op.id), span_kind_name(span.kind),
+                              static_cast<ull>(span.begin), static_cast<ull>(span.bytes()));
         if (span.ordered) check_stream_order(op, span);
     });
     if (covered && allowed) return true;
     char text[300];
-    std::snprintf(text, sizeof text, "%s of %llu bytes at 0x%llx: %s", op.name->c_str(), static_cast<ull>(bytes),
-                  static_cast<ull>(address), covered ? "no access was set, or past the end of the allocation" : memory.nearest(address).c_str());
+    std::snprintf(
+        text, sizeof text, "%s of %llu bytes at 0x%llx: %s", op.name->c_str(), static_cast<ull>(bytes),
+        static_cast<ull>(address),
+        covered ? "no access was set, or past the end of the allocation" : memory.nearest(address).c_str());
     illegal_access(op, text);
     return false;
 }
@@ -98,15 +103,24 @@ void run_memset(const Op& op, const MemsetWork& w) {
 
 CUresult fault_to_result(ptx::Fault fault) {
     switch (fault) {
-        case ptx::Fault::none: return CUDA_SUCCESS;
-        case ptx::Fault::illegal_address: return CUDA_ERROR_ILLEGAL_ADDRESS;
-        case ptx::Fault::misaligned_address: return CUDA_ERROR_MISALIGNED_ADDRESS;
-        case ptx::Fault::illegal_instruction: return CUDA_ERROR_ILLEGAL_INSTRUCTION;
-        case ptx::Fault::assert_failed: return CUDA_ERROR_ASSERT;
-        case ptx::Fault::stack_error: return CUDA_ERROR_HARDWARE_STACK_ERROR;
-        case ptx::Fault::timeout: return CUDA_ERROR_LAUNCH_TIMEOUT;
-        case ptx::Fault::trap: return CUDA_ERROR_LAUNCH_FAILED;
-        case ptx::Fault::launch_failure: return CUDA_ERROR_LAUNCH_FAILED;
+        case ptx::Fault::none:
+            return CUDA_SUCCESS;
+        case ptx::Fault::illegal_address:
+            return CUDA_ERROR_ILLEGAL_ADDRESS;
+        case ptx::Fault::misaligned_address:
+            return CUDA_ERROR_MISALIGNED_ADDRESS;
+        case ptx::Fault::illegal_instruction:
+            return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+        case ptx::Fault::assert_failed:
+            return CUDA_ERROR_ASSERT;
+        case ptx::Fault::stack_error:
+            return CUDA_ERROR_HARDWARE_STACK_ERROR;
+        case ptx::Fault::timeout:
+            return CUDA_ERROR_LAUNCH_TIMEOUT;
+        case ptx::Fault::trap:
+            return CUDA_ERROR_LAUNCH_FAILED;
+        case ptx::Fault::launch_failure:
+            return CUDA_ERROR_LAUNCH_FAILED;
     }
     return CUDA_ERROR_UNKNOWN;
 }
@@ -143,8 +157,9 @@ void run_kernel(Op& op, const KernelWork& w) {
         fail_context(op.context, fault_to_result(result.fault));
     }
     if (table_duration(*op.name, &op.duration)) return;
-    op.duration = o.launch + std::max(duration_of(static_cast<double>(result.thread_instructions), o.instructions_per_s),
-                                      duration_of(static_cast<double>(result.global_bytes), o.memory_bytes_per_s));
+    op.duration = o.launch +
+                  std::max(duration_of(static_cast<double>(result.thread_instructions), o.instructions_per_s),
+                           duration_of(static_cast<double>(result.global_bytes), o.memory_bytes_per_s));
 }
 
 // ---- batch memory operations ----
@@ -158,10 +173,14 @@ template <class T>
 bool satisfied(std::uint64_t address, T value, unsigned flags) {
     const T now = load<T>(address);
     switch (flags & 3) {
-        case CU_STREAM_WAIT_VALUE_GEQ: return static_cast<std::make_signed_t<T>>(now - value) >= 0;
-        case CU_STREAM_WAIT_VALUE_EQ: return now == value;
-        case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
-        default: return ~(now | value) != 0;
+        case CU_STREAM_WAIT_VALUE_GEQ:
+            return static_cast<std::make_signed_t<T>>(now - value) >= 0;
+        case CU_STREAM_WAIT_VALUE_EQ:
+            return now == value;
+        case CU_STREAM_WAIT_VALUE_AND:
+            return (now & value) != 0;
+        default:
+            return ~(now | value) != 0;
     }
 }
 
@@ -170,13 +189,16 @@ bool step_batch(Op& op, const std::vector<CUstreamBatchMemOpParams>& list, std::
     for (; *at < list.size(); ++*at) {
         const CUstreamBatchMemOpParams& p = list[*at];
         if (op.context->error != CUDA_SUCCESS) return true;
-        const bool wide = p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || p.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        const bool wide =
+            p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || p.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
         switch (p.operation) {
             case CU_STREAM_MEM_OP_WAIT_VALUE_32:
             case CU_STREAM_MEM_OP_WAIT_VALUE_64:
                 if (!usable(op, p.waitValue.address, wide ? 8 : 4, false)) return true;
-                if (wide ? !satisfied<std::uint64_t>(p.waitValue.address, p.waitValue.value64, p.waitValue.flags)
-                         : !satisfied<std::uint32_t>(p.waitValue.address, p.waitValue.value, p.waitValue.flags))
+                if (wide ? !satisfied<std::uint64_t>(p.waitValue.address, p.waitValue.value64,
+                                                     p.waitValue.flags)
+                         : !satisfied<std::uint32_t>(p.waitValue.address, p.waitValue.value,
+                                                     p.waitValue.flags))
                     return false;
                 // What the writer knew holds from here on.
                 if (const auto it = driver().written_values.find(p.waitValue.address);
@@ -205,7 +227,8 @@ bool step_batch(Op& op, const std::vector<CUstreamBatchMemOpParams>& list, std::
 
 // ---- validation ----
 
-CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t bytes, bool write, bool peer = false) {
+CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t bytes, bool write,
+                       bool peer = false) {
     if (bytes == 0) return CUDA_SUCCESS;
     Memory& memory = driver().memory;
     if (side.address == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -223,8 +246,10 @@ CUresult validate_side(CUctx_st* context, const CopySide& side, std::uint64_t by
     const bool covered = memory.cover(side.address, bytes, [&](const Span& s, std::uint64_t, std::uint64_t) {
         const int device = peer && s.device >= 0 ? s.device : context->device;
         const std::uint8_t access = s.access[static_cast<std::size_t>(device)];
-        if (s.kind == SpanKind::mapped && (access == kNoAccess || (write && access != kReadWrite))) allowed = false;
-        // One allocation: running on into its neighbour is a mistake even where the neighbour happens to be mapped.
+        if (s.kind == SpanKind::mapped && (access == kNoAccess || (write && access != kReadWrite)))
+            allowed = false;
+        // One allocation: running on into its neighbour is a mistake even where the neighbour happens to be
+        // mapped.
         if (s.kind != SpanKind::mapped && &s != span) allowed = false;
     });
     return covered && allowed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -240,7 +265,8 @@ CUresult validate_kernel(CUctx_st* context, const KernelWork& w) {
         threads *= w.block[i];
     }
     if (w.grid[0] > 0x7fffffff || w.grid[1] > 65535 || w.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
-    if (w.block[0] > 1024 || w.block[1] > 1024 || w.block[2] > 64 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
+    if (w.block[0] > 1024 || w.block[1] > 1024 || w.block[2] > 64 || threads > 1024)
+        return CUDA_ERROR_INVALID_VALUE;
     if (threads > info.max_threads) return CUDA_ERROR_INVALID_VALUE;
     if (info.registers * threads > 65536) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (w.shared_bytes > dynamic_shared_limit(w.resolved)) return CUDA_ERROR_INVALID_VALUE;
@@ -250,7 +276,8 @@ CUresult validate_kernel(CUctx_st* context, const KernelWork& w) {
         cluster *= w.cluster[i];
     }
     if (cluster > 1 && options().cc_major < 9) return CUDA_ERROR_INVALID_VALUE;
-    if (cluster > 16 || (cluster > 8 && !w.resolved->non_portable_cluster)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    if (cluster > 16 || (cluster > 8 && !w.resolved->non_portable_cluster))
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     return CUDA_SUCCESS;
 }
 
@@ -319,7 +346,10 @@ CUresult validate(CUctx_st* context, const Work& work) {
     if (const auto* w = std::get_if<KernelWork>(&work)) return validate_kernel(context, *w);
     if (const auto* w = std::get_if<CopyWork>(&work)) {
         if (w->bytes() == 0) return CUDA_SUCCESS;
-        if (const CUresult r = w->staged ? CUDA_SUCCESS : validate_side(context, w->from, extent(w->from, *w), false, w->peer); r)
+        if (const CUresult r = w->staged
+                                   ? CUDA_SUCCESS
+                                   : validate_side(context, w->from, extent(w->from, *w), false, w->peer);
+            r)
             return r;
         return validate_side(context, w->to, extent(w->to, *w), true, w->peer);
     }
@@ -328,16 +358,17 @@ CUresult validate(CUctx_st* context, const Work& work) {
         if (row == 0 || w->height == 0) return CUDA_SUCCESS;
         if (w->to % w->element) return CUDA_ERROR_INVALID_VALUE;
         if (w->height > 1 && w->pitch < row) return CUDA_ERROR_INVALID_VALUE;
-        return validate_side(context, {w->to, w->pitch, w->height, CU_MEMORYTYPE_DEVICE}, (w->height - 1) * w->pitch + row,
-                             true);
+        return validate_side(context, {w->to, w->pitch, w->height, CU_MEMORYTYPE_DEVICE},
+                             (w->height - 1) * w->pitch + row, true);
     }
     if (const auto* w = std::get_if<HostWork>(&work))
         return w->function || w->callback ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (const auto* w = std::get_if<BatchWork>(&work)) {
         for (const CUstreamBatchMemOpParams& p : w->ops) {
-            const bool wide =
-                p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || p.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-            if (p.operation > CU_STREAM_MEM_OP_WRITE_VALUE_64 || p.operation == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
+            const bool wide = p.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+                              p.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+            if (p.operation > CU_STREAM_MEM_OP_WRITE_VALUE_64 ||
+                p.operation == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
                 continue;
             if (p.waitValue.address % (wide ? 8 : 4) || !known_memory(p.waitValue.address, wide ? 8 : 4))
                 return CUDA_ERROR_INVALID_VALUE;
@@ -356,7 +387,8 @@ OpRef make_op(const StreamRef& stream, const Work& work) {
         return op;
     }
     if (const auto* w = std::get_if<CopyWork>(&work)) {
-        const bool from_device = !w->staged && on_device(w->from.address), to_device = on_device(w->to.address);
+        const bool from_device = !w->staged && on_device(w->from.address),
+                   to_device = on_device(w->to.address);
         const std::uint64_t bytes = w->bytes();
         OpRef op;
         if (from_device && to_device) {
@@ -364,7 +396,8 @@ OpRef make_op(const StreamRef& stream, const Work& work) {
             const int source = a ? a->device : stream->context->device, target = b ? b->device : source;
             if (source == target) {
                 op = new_op(stream, "copy d2d", Engine::compute);
-                op->duration = kDeviceCopyOverhead + duration_of(2.0 * static_cast<double>(bytes), o.memory_bytes_per_s);
+                op->duration =
+                    kDeviceCopyOverhead + duration_of(2.0 * static_cast<double>(bytes), o.memory_bytes_per_s);
                 d.stats->d2d_bytes += bytes;
             } else {
                 op = new_op(stream, "copy peer", Engine::d2h);

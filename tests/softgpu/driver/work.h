@@ -1,5 +1,5 @@
-// What a stream operation (or graph node) does, apart from where it stands: the same value is captured into graphs,
-// put together by hand, updated in executables, and turned into a simulated operation.
+// What a stream operation (or graph node) does, apart from where it stands: the same value is captured into
+// graphs, put together by hand, updated in executables, and turned into a simulated operation.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct CopyWork {
     CopySide from, to;
     std::uint64_t width = 0, height = 1, depth = 1;
     CUDA_MEMCPY3D original{};  ///< as given, for the getters of graph nodes
-    bool peer = false;             ///< cuMemcpyPeer*: each side is reached through its own device
+    bool peer = false;         ///< cuMemcpyPeer*: each side is reached through its own device
     std::shared_ptr<std::vector<std::byte>> staged;  ///< contents of a pageable source, taken at the call
     bool linear() const { return height == 1 && depth == 1; }
     std::uint64_t bytes() const { return width * height * depth; }
@@ -53,26 +53,38 @@ struct HostWork {
     void* user = nullptr;
 };
 
-struct RecordWork { EventRef event; };
-struct WaitWork { EventRef event; };
-struct BatchWork { std::vector<CUstreamBatchMemOpParams> ops; };
+struct RecordWork {
+    EventRef event;
+};
+struct WaitWork {
+    EventRef event;
+};
+struct BatchWork {
+    std::vector<CUstreamBatchMemOpParams> ops;
+};
 struct EmptyWork {};
-struct ChildWork { std::shared_ptr<Graph> graph; };
+struct ChildWork {
+    std::shared_ptr<Graph> graph;
+};
 struct AllocWork {
     CUDA_MEM_ALLOC_NODE_PARAMS params{};
     std::vector<CUmemAccessDesc> access;
 };
-struct FreeWork { std::uint64_t address = 0; };
+struct FreeWork {
+    std::uint64_t address = 0;
+};
 
-using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork, RecordWork, WaitWork, BatchWork,
-                          ChildWork, AllocWork, FreeWork>;
+using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork, RecordWork, WaitWork,
+                          BatchWork, ChildWork, AllocWork, FreeWork>;
 
 /// Checks what can be checked when the call is made.
 CUresult validate(CUctx_st* context, const Work& work);
-/// An operation for `stream` that does it (not for graphs, allocations and event waits, which have their own ways).
+/// An operation for `stream` that does it (not for graphs, allocations and event waits, which have their own
+/// ways).
 OpRef make_op(const StreamRef& stream, const Work& work);
 
-/// The whole way of a stream call: capture it, or validate and enqueue. `op`, if given, is set when it was enqueued.
+/// The whole way of a stream call: capture it, or validate and enqueue. `op`, if given, is set when it was
+/// enqueued.
 CUresult submit(Call& call, const StreamRef& stream, Work work, OpRef* op = nullptr);
 
 /// Strictness: remembers what an enqueued operation will touch, as far as it is known beforehand.

@@ -1,5 +1,6 @@
-// A preload for programs that ask NVRTC for machine code (sm_XX and nvrtcGetCUBIN): they get the PTX of the same
-// program instead, which is what the software GPU runs. It forwards to NVRTC itself and leaves all else alone.
+// A preload for programs that ask NVRTC for machine code (sm_XX and nvrtcGetCUBIN): they get the PTX of the
+// same program instead, which is what the software GPU runs. It forwards to NVRTC itself and leaves all else
+// alone.
 #include <dlfcn.h>
 #include <nvrtc.h>
 
@@ -21,7 +22,8 @@ EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const ch
     for (int i = 0; i < count; ++i) {
         std::string text = options[i];
         const bool names_architecture = text.starts_with("--gpu-architecture") || text.starts_with("-arch");
-        const bool is_value = i > 0 && (!std::strcmp(options[i - 1], "-arch") || !std::strcmp(options[i - 1], "--gpu-architecture"));
+        const bool is_value = i > 0 && (!std::strcmp(options[i - 1], "-arch") ||
+                                        !std::strcmp(options[i - 1], "--gpu-architecture"));
         if (const auto at = text.find("sm_"); at != std::string::npos && (names_architecture || is_value))
             text.replace(at, 3, "compute_");
         texts.push_back(text);

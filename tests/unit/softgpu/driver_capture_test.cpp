@@ -1,7 +1,7 @@
 // Stream capture: what it records, and each of its rules broken and caught.
-#include "driver_test.h"
-
 #include <thread>
+
+#include "driver_test.h"
 
 using namespace driver_test;
 
@@ -60,14 +60,27 @@ TEST_CASE("capture: records without running, replays what was recorded") {
 TEST_CASE("capture: an unsafe call during a GLOBAL capture fails and spoils it") {
     using Unsafe = CUresult (*)();
     const Unsafe calls[] = {
-        [] { CUdeviceptr p = 0; return cuMemAlloc(&p, 4); },
+        [] {
+            CUdeviceptr p = 0;
+            return cuMemAlloc(&p, 4);
+        },
         [] { return cuMemFree(0); },
-        [] { void* p = nullptr; return cuMemAllocHost(&p, 4); },
+        [] {
+            void* p = nullptr;
+            return cuMemAllocHost(&p, 4);
+        },
         [] { return cuCtxSynchronize(); },
-        [] { const auto prop = device_prop(); CUmemGenericAllocationHandle h = 0; return cuMemCreate(&h, 2 << 20, &prop, 0); },
+        [] {
+            const auto prop = device_prop();
+            CUmemGenericAllocationHandle h = 0;
+            return cuMemCreate(&h, 2 << 20, &prop, 0);
+        },
         [] { return cuMemUnmap(0x200000, 2 << 20); },
         [] { return cuMemMap(0x200000, 2 << 20, 0, 1, 0); },
-        [] { const auto a = read_write(); return cuMemSetAccess(0x200000, 2 << 20, &a, 1); },
+        [] {
+            const auto a = read_write();
+            return cuMemSetAccess(0x200000, 2 << 20, &a, 1);
+        },
     };
     for (const Unsafe call : calls)
         RUN_IN_CHILD("", [&] {
@@ -259,7 +272,8 @@ TEST_CASE("capture: continuing an existing graph, and information on the way") {
         const CUgraphEdgeData* edges = nullptr;
         size_t count = 0;
         OK(cuStreamGetCaptureInfo(s, &status, &id, &seen, &leaves, &edges, &count));
-        THAT(status == CU_STREAM_CAPTURE_STATUS_ACTIVE && seen == graph && count == 1 && leaves[0] != first && id != 0);
+        THAT(status == CU_STREAM_CAPTURE_STATUS_ACTIVE && seen == graph && count == 1 && leaves[0] != first &&
+             id != 0);
         CUgraphNode none = first;
         OK(cuStreamUpdateCaptureDependencies(s, &none, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
         OK(gpu.put(p + 4, 4, s));

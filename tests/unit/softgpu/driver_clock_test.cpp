@@ -1,7 +1,7 @@
 // The virtual clock: exact times of copies, the duplex limit, overlap, determinism.
-#include "driver_test.h"
-
 #include <fstream>
+
+#include "driver_test.h"
 
 using namespace driver_test;
 
@@ -50,8 +50,8 @@ TEST_CASE("clock: a copy takes the latency and bytes over rate") {
 
 TEST_CASE("clock: both directions share the duplex limit in proportion") {
     RUN_IN_CHILD(kRates, [] {
-        // 15 GB/s wanted, 9 allowed: 6 in and 3 out. 60000 bytes each: in moves 10 us; then 30000 bytes are left of
-        // out, at its own rate of 5: 6 us more. Latency (1 us) at the same time for both.
+        // 15 GB/s wanted, 9 allowed: 6 in and 3 out. 60000 bytes each: in moves 10 us; then 30000 bytes are
+        // left of out, at its own rate of 5: 6 us more. Latency (1 us) at the same time for both.
         Copies c(100'000);
         OK(cuEventRecord(c.start, c.in));
         OK(cuMemcpyHtoDAsync(c.to, c.host_in, 60'000, c.in));
@@ -201,11 +201,14 @@ TEST_CASE("clock: host functions run in stream order and the host learns from th
     RUN_IN_CHILD(kRates, [] {
         Copies c(kMiB);
         static int order = 0, first = 0, second = 0;
-        OK(cuLaunchHostFunc(c.in, [](void*) { first = ++order; }, nullptr));
+        OK(cuLaunchHostFunc(
+            c.in, [](void*) { first = ++order; }, nullptr));
         OK(cuMemcpyHtoDAsync(c.to, c.host_in, 1000, c.in));
-        OK(cuLaunchHostFunc(c.in, [](void*) { second = ++order; }, nullptr));
+        OK(cuLaunchHostFunc(
+            c.in, [](void*) { second = ++order; }, nullptr));
         static CUresult inside = CUDA_SUCCESS;
-        OK(cuLaunchHostFunc(c.in, [](void*) { inside = cuCtxSynchronize(); }, nullptr));
+        OK(cuLaunchHostFunc(
+            c.in, [](void*) { inside = cuCtxSynchronize(); }, nullptr));
         OK(cuStreamSynchronize(c.in));
         EQUAL(first, 1);
         EQUAL(second, 2);

@@ -15,7 +15,8 @@ struct Words {
     operator CUdeviceptr() const { return p; }
 };
 
-CUgraphNode add_store(CUgraph graph, std::vector<CUgraphNode> after, CUfunction f, CUdeviceptr p, unsigned v) {
+CUgraphNode add_store(CUgraph graph, std::vector<CUgraphNode> after, CUfunction f, CUdeviceptr p,
+                      unsigned v) {
     void* params[] = {&p, &v};
     CUDA_KERNEL_NODE_PARAMS k{};
     k.func = f;
@@ -27,9 +28,13 @@ CUgraphNode add_store(CUgraph graph, std::vector<CUgraphNode> after, CUfunction 
 }
 
 CUresult set_store(CUgraphExec exec, CUgraphNode node, CUfunction f, CUdeviceptr p, unsigned v) {
-    struct { CUdeviceptr p; unsigned v; } block{p, v};
+    struct {
+        CUdeviceptr p;
+        unsigned v;
+    } block{p, v};
     size_t size = 12;  // without the tail padding
-    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                     CU_LAUNCH_PARAM_END};
     CUDA_KERNEL_NODE_PARAMS k{};
     k.func = f;
     k.gridDimX = k.gridDimY = k.gridDimZ = k.blockDimX = k.blockDimY = k.blockDimZ = 1;
@@ -177,7 +182,8 @@ TEST_CASE("graph: user objects die with their last holder") {
         CUuserObject object = nullptr;
         CUgraph graph = nullptr;
         CUgraphExec exec = nullptr;
-        OK(cuUserObjectCreate(&object, nullptr, [](void*) { ++destroyed; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+        OK(cuUserObjectCreate(
+            &object, nullptr, [](void*) { ++destroyed; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
         OK(cuGraphCreate(&graph, 0));
         OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
         OK(cuGraphInstantiate(&exec, graph, 0));

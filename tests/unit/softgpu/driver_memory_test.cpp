@@ -1,9 +1,9 @@
 // Allocations: exact bounds, sparse copies, limits and injected faults.
-#include "driver_test.h"
-
 #include <sys/resource.h>
 
 #include <cstring>
+
+#include "driver_test.h"
 
 using namespace driver_test;
 
@@ -73,7 +73,9 @@ TEST_CASE("memory: the whole device can be allocated, in any sizes, and comes ba
         OK(cuCtxSetCurrent(context));
         for (int round = 0; round < 3; ++round) {
             std::vector<CUdeviceptr> all;
-            for (CUdeviceptr p = 0; cuMemAlloc(&p, round == 0 ? 2 * kMiB : round == 1 ? 1000 : 700'000) == CUDA_SUCCESS;)
+            for (CUdeviceptr p = 0; cuMemAlloc(&p, round == 0   ? 2 * kMiB
+                                                   : round == 1 ? 1000
+                                                                : 700'000) == CUDA_SUCCESS;)
                 all.push_back(p);
             EQUAL(all.size(), round == 0 ? 32u : round == 1 ? 65536u : 64u);
             size_t free = 1, total = 0;
@@ -104,7 +106,8 @@ TEST_CASE("memory: copying 200 GiB that nobody touched costs neither memory nor 
         std::memset(host, 0, 4096);
         OK(cuMemcpyDtoH(host, q, kBytes));
         for (std::size_t i = 0; i < 8; ++i) EQUAL(words[i * (kBytes / 32)], static_cast<unsigned>(i + 1));
-        for (std::size_t i = 0; i < 8; ++i) EQUAL(Gpu::word(q + i * (kBytes / 8)), static_cast<unsigned>(i + 1));
+        for (std::size_t i = 0; i < 8; ++i)
+            EQUAL(Gpu::word(q + i * (kBytes / 8)), static_cast<unsigned>(i + 1));
         OK(gpu.put(p + kBytes - 4, 5));
         OK(cuMemcpyDtoD(q, p, kBytes));
         EQUAL(Gpu::word(q + kBytes - 4), 5u);
@@ -258,9 +261,11 @@ TEST_CASE("memory: what is known about an address") {
         unsigned type = 0;
         OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 10));
         EQUAL(type, static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
-        OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(host)));
+        OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                 reinterpret_cast<CUdeviceptr>(host)));
         EQUAL(type, static_cast<unsigned>(CU_MEMORYTYPE_HOST));
-        EXPECT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(plain)),
+        EXPECT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                     reinterpret_cast<CUdeviceptr>(plain)),
                CUDA_ERROR_INVALID_VALUE);
         size_t size = 0;
         OK(cuMemGetAddressRange(&base, &size, p + 999));

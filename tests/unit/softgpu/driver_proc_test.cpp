@@ -1,7 +1,7 @@
 // cuGetProcAddress: names, versions and flags lead to the right ABI; what is absent is absent.
-#include "driver_test.h"
-
 #include <dlfcn.h>
+
+#include "driver_test.h"
 
 using namespace driver_test;
 
@@ -16,7 +16,9 @@ void* look(const char* name, int version, cuuint64_t flags, CUdriverProcAddressQ
     return p;
 }
 
-void* symbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
+void* symbol(const char* name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
 
 }  // namespace
 
@@ -63,7 +65,8 @@ TEST_CASE("proc: absent is absent") {
         THAT(symbol("cuMulticastCreate") == nullptr);
         THAT(symbol("cuTexObjectCreate") == nullptr);
         void* p = nullptr;
-        auto* first = reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t)>(symbol("cuGetProcAddress"));
+        auto* first =
+            reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t)>(symbol("cuGetProcAddress"));
         EXPECT(first("cuNoSuchThing", &p, 13000, 0), CUDA_ERROR_NOT_FOUND);
     });
 }
@@ -72,7 +75,8 @@ TEST_CASE("proc: per-thread default streams are streams of their own") {
     RUN_IN_CHILD("latency=1000", [] {
         Gpu gpu;
         auto* copy = reinterpret_cast<decltype(&cuMemcpyHtoDAsync)>(symbol("cuMemcpyHtoDAsync_v2_ptsz"));
-        auto* id = reinterpret_cast<CUresult (*)(CUstream, unsigned long long*)>(symbol("cuStreamGetId_ptsz"));
+        auto* id =
+            reinterpret_cast<CUresult (*)(CUstream, unsigned long long*)>(symbol("cuStreamGetId_ptsz"));
         unsigned long long mine = 0, legacy = 0, named = 0;
         OK(id(nullptr, &mine));
         OK(cuStreamGetId(CU_STREAM_PER_THREAD, &named));
@@ -106,7 +110,8 @@ TEST_CASE("contexts: stack, destruction and sticky errors") {
         OK(cuModuleLoadData(&m, kKernels));
         OK(cuModuleGetFunction(&f, m, "store"));
         EXPECT(cuModuleGetFunction(&f, m, "nothing"), CUDA_ERROR_NOT_FOUND);
-        EXPECT(cuModuleLoadData(&m, ".version 7.0\n.target sm_75\n.address_size 64\n.entry k(){ frobnicate.u32 %r1; }"),
+        EXPECT(cuModuleLoadData(
+                   &m, ".version 7.0\n.target sm_75\n.address_size 64\n.entry k(){ frobnicate.u32 %r1; }"),
                CUDA_ERROR_INVALID_PTX);
         unsigned v = 1;
         void* params[] = {&p, &v};
@@ -126,18 +131,28 @@ TEST_CASE("launches: bad shapes and parameters are refused") {
         unsigned v = 1;
         OK(cuMemAlloc(&p, 4));
         void* params[] = {&p, &v};
-        EXPECT(cuLaunchKernel(gpu.store, 0, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr), CUDA_ERROR_INVALID_VALUE);
-        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1025, 1, 1, 0, nullptr, params, nullptr), CUDA_ERROR_INVALID_VALUE);
-        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1, 1, 1, 1 << 20, nullptr, params, nullptr), CUDA_ERROR_INVALID_VALUE);
-        EXPECT(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr), CUDA_ERROR_INVALID_HANDLE);
-        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
-        struct { CUdeviceptr p; unsigned v; } block{p, 6};
+        EXPECT(cuLaunchKernel(gpu.store, 0, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr),
+               CUDA_ERROR_INVALID_VALUE);
+        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1025, 1, 1, 0, nullptr, params, nullptr),
+               CUDA_ERROR_INVALID_VALUE);
+        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1, 1, 1, 1 << 20, nullptr, params, nullptr),
+               CUDA_ERROR_INVALID_VALUE);
+        EXPECT(cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr),
+               CUDA_ERROR_INVALID_HANDLE);
+        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+               CUDA_ERROR_INVALID_VALUE);
+        struct {
+            CUdeviceptr p;
+            unsigned v;
+        } block{p, 6};
         size_t size = 12;
-        void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+        void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                         CU_LAUNCH_PARAM_END};
         OK(cuLaunchKernel(gpu.store, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra));
         EQUAL(Gpu::word(p), 6u);
         size = 8;
-        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra), CUDA_ERROR_INVALID_VALUE);
+        EXPECT(cuLaunchKernel(gpu.store, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra),
+               CUDA_ERROR_INVALID_VALUE);
         size_t offset = 0;
         OK(cuFuncGetParamInfo(gpu.store, 1, &offset, &size));
         THAT(offset == 8 && size == 4);

@@ -1,9 +1,9 @@
 // Sharing memory and events between processes, and programs that poll memory.
-#include "driver_test.h"
-
 #include <unistd.h>
 
 #include <fstream>
+
+#include "driver_test.h"
 
 using namespace driver_test;
 
@@ -68,7 +68,8 @@ TEST_CASE("processes: legacy IPC shares memory and orders by events") {
         OK(cuIpcGetMemHandle(&memory, p));
         OK(cuIpcGetEventHandle(&event_handle, event));
         CUdeviceptr again = 0;
-        EXPECT(cuIpcOpenMemHandle(&again, memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), CUDA_ERROR_INVALID_CONTEXT);
+        EXPECT(cuIpcOpenMemHandle(&again, memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+               CUDA_ERROR_INVALID_CONTEXT);
         OK(gpu.put(p, 41));
         OK(cuEventRecord(event, nullptr));
         to_importer.send(memory);
@@ -124,7 +125,8 @@ TEST_CASE("statistics and timeline are written at exit") {
         std::exit(0);
     });
     std::ifstream stats(base + ".json"), timeline(base + ".trace");
-    const std::string s((std::istreambuf_iterator<char>(stats)), {}), t((std::istreambuf_iterator<char>(timeline)), {});
+    const std::string s((std::istreambuf_iterator<char>(stats)), {}),
+        t((std::istreambuf_iterator<char>(timeline)), {});
     CHECK(s.find("\"label\": \"half\"") != std::string::npos);
     CHECK(s.find("\"cuLaunchKernel\": 1") != std::string::npos);
     CHECK(t.find("\"name\":\"store\"") != std::string::npos);

@@ -98,8 +98,10 @@ TEST_CASE("race: branches of a graph are unordered, edges order them") {
             OK(cuGraphLaunch(exec, t.a));
             OK(cuGraphLaunch(exec, t.a));
             OK(cuCtxSynchronize());
-            if (ordered) EQUAL(softgpu_count("races"), 0u);
-            else THAT(softgpu_count("races") >= 1);
+            if (ordered)
+                EQUAL(softgpu_count("races"), 0u);
+            else
+                THAT(softgpu_count("races") >= 1);
         }
     });
 }

@@ -1,11 +1,12 @@
-// Tests of the software driver. Settings are read once per process, so each case runs in a forked child with its own
-// SOFTGPU_OPTIONS; what the child writes to stderr is kept for looking at.
+// Tests of the software driver. Settings are read once per process, so each case runs in a forked child with
+// its own SOFTGPU_OPTIONS; what the child writes to stderr is kept for looking at.
 #pragma once
 
 #include <cuda.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -13,8 +14,6 @@
 #include <string>
 #include <type_traits>
 #include <vector>
-
-#include <catch2/catch.hpp>
 
 extern "C" {
 void softgpu_now(unsigned long long* host_ns, unsigned long long* device_ns);
@@ -36,7 +35,8 @@ struct CheckFailed : std::runtime_error {
 inline std::string read_all(int fd) {
     std::string text;
     char buffer[4096];
-    for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+    for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;)
+        text.append(buffer, static_cast<std::size_t>(n));
     close(fd);
     return text;
 }
@@ -87,20 +87,21 @@ inline void expect_that(bool condition, const std::string& text, int line) {
 #define EXPECT(call, wanted) ::driver_test::expect((call), (wanted), #call, __LINE__)
 #define OK(call) EXPECT(call, CUDA_SUCCESS)
 #define THAT(condition) ::driver_test::expect_that((condition), #condition, __LINE__)
-#define EQUAL(a, b)                                                                                              \
-    do {                                                                                                         \
-        const auto left_ = (a);                                                                                  \
-        const auto right_ = (b);                                                                                 \
-        ::driver_test::expect_that(left_ == static_cast<std::remove_const_t<decltype(left_)>>(right_),                                \
-                                   std::string(#a " is ") + std::to_string(left_) + ", expected " +              \
-                                       std::to_string(right_), __LINE__);                                        \
+#define EQUAL(a, b)                                                                                  \
+    do {                                                                                             \
+        const auto left_ = (a);                                                                      \
+        const auto right_ = (b);                                                                     \
+        ::driver_test::expect_that(                                                                  \
+            left_ == static_cast<std::remove_const_t<decltype(left_)>>(right_),                      \
+            std::string(#a " is ") + std::to_string(left_) + ", expected " + std::to_string(right_), \
+            __LINE__);                                                                               \
     } while (0)
 
-#define RUN_IN_CHILD(options, ...)                                               \
-    do {                                                                         \
-        const auto outcome_ = ::driver_test::in_child(options, __VA_ARGS__);     \
-        INFO(outcome_.errors);                                                   \
-        CHECK(outcome_.failure == "");                                           \
+#define RUN_IN_CHILD(options, ...)                                           \
+    do {                                                                     \
+        const auto outcome_ = ::driver_test::in_child(options, __VA_ARGS__); \
+        INFO(outcome_.errors);                                               \
+        CHECK(outcome_.failure == "");                                       \
     } while (0)
 
 /// Kernels: store(p, v) writes one word; copy_word(to, from); spin(n) runs n rounds.
@@ -197,7 +198,8 @@ struct Mapping {
     CUdeviceptr address = 0;
     CUmemGenericAllocationHandle handle = 0;
     std::size_t reserved, bytes;
-    explicit Mapping(std::size_t reserve = 8 * kMiB, std::size_t map = 2 * kMiB) : reserved(reserve), bytes(map) {
+    explicit Mapping(std::size_t reserve = 8 * kMiB, std::size_t map = 2 * kMiB)
+        : reserved(reserve), bytes(map) {
         const auto prop = device_prop();
         const auto access = read_write();
         OK(cuMemAddressReserve(&address, reserved, 0, 0, 0));

@@ -20,12 +20,17 @@ TEST_CASE("vmm: bad maps are refused") {
     RUN_IN_CHILD("", [] {
         Gpu gpu;
         Mapping m;
-        EXPECT(cuMemMap(m.address + 2 * kMiB, 2 * kMiB, 2 * kMiB, m.handle, 0), CUDA_ERROR_INVALID_VALUE);  // offset
-        EXPECT(cuMemMap(m.address + 2 * kMiB, kMiB, 0, m.handle, 0), CUDA_ERROR_INVALID_VALUE);  // granularity
-        EXPECT(cuMemMap(m.address, 2 * kMiB, 0, m.handle, 0), CUDA_ERROR_INVALID_VALUE);         // mapped already
-        EXPECT(cuMemMap(m.address + 8 * kMiB, 2 * kMiB, 0, m.handle, 0), CUDA_ERROR_INVALID_VALUE);  // not reserved
-        EXPECT(cuMemMap(m.address + 2 * kMiB, 4 * kMiB, 0, m.handle, 0), CUDA_ERROR_INVALID_VALUE);  // beyond the handle
-        EXPECT(cuMemMap(m.address + 2 * kMiB, 2 * kMiB, 0, 12345, 0), CUDA_ERROR_INVALID_VALUE);     // no such handle
+        EXPECT(cuMemMap(m.address + 2 * kMiB, 2 * kMiB, 2 * kMiB, m.handle, 0),
+               CUDA_ERROR_INVALID_VALUE);  // offset
+        EXPECT(cuMemMap(m.address + 2 * kMiB, kMiB, 0, m.handle, 0),
+               CUDA_ERROR_INVALID_VALUE);                                                 // granularity
+        EXPECT(cuMemMap(m.address, 2 * kMiB, 0, m.handle, 0), CUDA_ERROR_INVALID_VALUE);  // mapped already
+        EXPECT(cuMemMap(m.address + 8 * kMiB, 2 * kMiB, 0, m.handle, 0),
+               CUDA_ERROR_INVALID_VALUE);  // not reserved
+        EXPECT(cuMemMap(m.address + 2 * kMiB, 4 * kMiB, 0, m.handle, 0),
+               CUDA_ERROR_INVALID_VALUE);  // beyond the handle
+        EXPECT(cuMemMap(m.address + 2 * kMiB, 2 * kMiB, 0, 12345, 0),
+               CUDA_ERROR_INVALID_VALUE);  // no such handle
         const auto prop = device_prop();
         CUmemGenericAllocationHandle h = 0;
         EXPECT(cuMemCreate(&h, kMiB, &prop, 0), CUDA_ERROR_INVALID_VALUE);
@@ -124,7 +129,8 @@ TEST_CASE("vmm: an event that was synchronised with, or seen complete, makes unm
         OK(cuEventSynchronize(e));
         OK(cuMemUnmap(m.address, m.bytes));
         EXPECT(cuMemUnmap(n.address, n.bytes), CUDA_ERROR_ILLEGAL_STATE);
-        while (cuStreamQuery(s) == CUDA_ERROR_NOT_READY) {}
+        while (cuStreamQuery(s) == CUDA_ERROR_NOT_READY) {
+        }
         OK(cuMemUnmap(n.address, n.bytes));
     });
 }
