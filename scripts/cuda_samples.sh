@@ -90,6 +90,7 @@ one() {
       if [ $rc = 2 ] && grep -qiE 'waiv' run.log; then status=waived
       elif [ $rc = 124 ] || [ $rc = 137 ]; then status=timeout
       elif [ $rc != 0 ]; then status=fail
+      elif grep -qE '^softgpu: (cannot load|illegal access)' run.log; then status=fail  # though it didn't look
       elif grep -qE 'Result = FAIL|[Tt]est [Ff]ailed|TEST FAILED|\.\.\. *FAILED|failed!$' run.log; then status=fail
       fi
       [ $status = pass ] && continue
