@@ -23,8 +23,8 @@ MIB = 1 << 20
 SIZES = {
     "convnet": ["--batch", "2048", "--width", "4", "--depth", "3"],
     "convnet-half": ["--batch", "512", "--width", "16", "--depth", "3"],
-    "transformer": ["--batch", "512", "--width", "16", "--depth", "1"],
-    "recurrent": ["--batch", "8192", "--width", "16", "--depth", "1"],
+    "transformer": ["--batch", "512", "--width", "16", "--depth", "2"],
+    "recurrent": ["--batch", "8192", "--width", "16", "--depth", "2"],
 }
 PROGRAMS = ("convnet", "transformer", "recurrent")
 # (program, JIT, tensor cores): `make test` runs these, the full run every combination.
