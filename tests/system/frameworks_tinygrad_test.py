@@ -31,5 +31,4 @@ def case(name):
 
 case("convnet-jit-half")
 case("transformer")
-case("recurrent-jit")
 suite.main()
