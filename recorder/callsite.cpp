@@ -1,6 +1,5 @@
 #include "recorder/callsite.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "recorder/names.h"
 #include "recorder/signature.h"
 #include "recorder/unwinder.h"
 
@@ -191,10 +191,7 @@ std::string object_path(const Dl_info& info) {
 
 std::string function_text(const Dl_info& info) {
     if (!info.dli_sname) return "";
-    int status = 0;
-    char* plain = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
-    std::string name = plain ? plain : info.dli_sname;
-    std::free(plain);
+    std::string name = demangled(info.dli_sname);
     constexpr std::size_t kLongest = 120;
     if (name.size() > kLongest) name = name.substr(0, kLongest - 3) + "...";
     return name + " ";

@@ -62,6 +62,7 @@ struct CuptiTimer::Impl {
     std::unordered_map<std::uint32_t, std::int64_t> ns_of_correlation;  // came before its external record
     std::unordered_map<std::uint64_t, std::int64_t> ns_of_id;           // came before end()
     std::vector<Done> done;
+    std::atomic<std::uint64_t> delivered{0};
 
     explicit Impl(const CuptiApi& given) : api(given) {
         if (!api.register_callbacks || !api.enable || !api.disable || !api.next_record || !api.flush ||
@@ -70,19 +71,27 @@ struct CuptiTimer::Impl {
         const std::lock_guard lock(timer_mutex);
         if (timer_in_force) return;
         if (api.register_callbacks(&give_buffer, &take_buffer) != CUPTI_SUCCESS) return;
-        for (std::size_t i = 0; i < kKinds.size(); ++i) {
-            if (api.enable(kKinds[i]) == CUPTI_SUCCESS) continue;
-            while (i-- > 0) api.disable(kKinds[i]);
-            return;
-        }
+        if (!enable_all()) return;
         timer_in_force = this;
         available = true;
     }
     ~Impl() {
         if (!available) return;
-        for (const CUpti_ActivityKind kind : kKinds) api.disable(kind);
+        if (enabled) disable_all();
         const std::lock_guard lock(timer_mutex);
         timer_in_force = nullptr;
+    }
+
+    bool enable_all() {
+        for (std::size_t i = 0; i < kKinds.size(); ++i) {
+            if (api.enable(kKinds[i]) == CUPTI_SUCCESS) continue;
+            while (i-- > 0) api.disable(kKinds[i]);
+            return false;
+        }
+        return true;
+    }
+    void disable_all() {
+        for (const CUpti_ActivityKind kind : kKinds) api.disable(kind);
     }
 
     static void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
@@ -155,6 +164,7 @@ struct CuptiTimer::Impl {
     }
 
     void measured(std::uint64_t id, std::int64_t ns) {
+        delivered.fetch_add(1, std::memory_order_relaxed);
         const auto seq = seq_of_id.find(id);
         if (seq == seq_of_id.end()) {
             ns_of_id[id] = ns;
@@ -173,23 +183,32 @@ bool CuptiTimer::available() const {
     return impl_->available;
 }
 void CuptiTimer::set_enabled(bool enabled) {
-    impl_->enabled = enabled;
+    Impl& impl = *impl_;
+    if (!impl.available || enabled == impl.enabled) return;
+    if (!enabled)
+        impl.disable_all();
+    else if (!impl.enable_all())
+        return;  // another tool took over meanwhile
+    impl.enabled = enabled;
 }
 bool CuptiTimer::enabled() const {
     return impl_->available && impl_->enabled;
 }
-
-bool CuptiTimer::begin() {
-    if (!enabled()) return false;
-    return impl_->api.push(kOurs, impl_->next_id) == CUPTI_SUCCESS;
+std::uint64_t CuptiTimer::delivered() const {
+    return impl_->delivered.load(std::memory_order_relaxed);
 }
 
-void CuptiTimer::end(std::uint64_t seq) {
+std::uint64_t CuptiTimer::begin() {
+    if (!enabled()) return 0;
+    const std::uint64_t id = impl_->next_id++;
+    return impl_->api.push(kOurs, id) == CUPTI_SUCCESS ? id : 0;
+}
+
+void CuptiTimer::end(std::uint64_t id, std::uint64_t seq) {
     Impl& impl = *impl_;
-    std::uint64_t id = 0;
-    impl.api.pop(kOurs, &id);
+    std::uint64_t popped = 0;
+    impl.api.pop(kOurs, &popped);
     const std::lock_guard lock(impl.mutex);
-    id = impl.next_id++;
     if (const auto early = impl.ns_of_id.find(id); early != impl.ns_of_id.end()) {
         impl.done.push_back({seq, early->second});
         impl.ns_of_id.erase(early);
@@ -199,14 +218,13 @@ void CuptiTimer::end(std::uint64_t seq) {
 }
 
 void CuptiTimer::cancel() {
-    std::uint64_t id = 0;
-    impl_->api.pop(kOurs, &id);
-    ++impl_->next_id;
+    std::uint64_t popped = 0;
+    impl_->api.pop(kOurs, &popped);
 }
 
 void CuptiTimer::poll(Recorder& recorder) {
     if (!impl_->available) return;
-    impl_->api.flush(0);
+    impl_->api.flush(0);  // what is complete; does not wait
     std::vector<Impl::Done> done;
     {
         const std::lock_guard lock(impl_->mutex);

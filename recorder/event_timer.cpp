@@ -23,57 +23,84 @@ class RelaxedCapture {
 
 }  // namespace
 
-bool EventTimer::take_pair(std::uint32_t& pair) {
+bool EventTimer::take_set(std::uint32_t& set) {
     if (!free_.empty()) {
-        pair = free_.back();
+        set = free_.back();
         free_.pop_back();
         return true;
     }
-    if (pairs_.size() >= max_pairs_) return false;
-    Pair fresh;
-    if (api_.cuEventCreate_(&fresh.start, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return false;
-    if (api_.cuEventCreate_(&fresh.stop, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
-        api_.cuEventDestroy_(fresh.start);
-        return false;
-    }
-    pair = static_cast<std::uint32_t>(pairs_.size());
-    pairs_.push_back(fresh);
-    free_.reserve(pairs_.capacity());
+    if (sets_.size() >= max_sets_) return false;
+    set = static_cast<std::uint32_t>(sets_.size());
+    sets_.emplace_back();
+    free_.reserve(sets_.capacity());
     return true;
 }
 
+bool EventTimer::record(CUevent& event, CUstream stream) {
+    if (!event && api_.cuEventCreate_(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return false;
+    return api_.cuEventRecord_(event, stream) == CUDA_SUCCESS;
+}
+
+std::size_t EventTimer::find(CUstream stream, bool started) const {
+    for (std::size_t i = begun_.size(); i-- > 0;)
+        if (begun_[i].stream == stream && begun_[i].started == started) return i;
+    return begun_.size();
+}
+
+void EventTimer::drop(std::size_t begun) {
+    free_.push_back(begun_[begun].set);
+    begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(begun));
+}
+
+void EventTimer::arrive(CUstream stream) {
+    std::size_t i = find(stream, false);
+    if (i == begun_.size()) {
+        Begun fresh{stream, 0, true, false, false};
+        if (!take_set(fresh.set)) return;
+        begun_.push_back(fresh);
+    }
+    if (!record(sets_[begun_[i].set].arrived, stream)) drop(i);
+}
+
 bool EventTimer::begin(CUstream stream) {
-    if (!enabled_) return false;
-    std::uint32_t pair = 0;
-    if (!take_pair(pair)) return false;
-    if (api_.cuEventRecord_(pairs_[pair].start, stream) != CUDA_SUCCESS) {
-        free_.push_back(pair);
+    if (!enabled_ && begun_.empty()) return false;
+    std::size_t i = find(stream, false);
+    if (i == begun_.size()) {
+        if (!enabled_) return false;
+        Begun fresh{stream, 0, false, false, true};
+        if (!take_set(fresh.set)) return false;
+        begun_.push_back(fresh);
+    }
+    if (!record(sets_[begun_[i].set].start, stream)) {
+        drop(i);
         return false;
     }
-    begun_.push_back({stream, pair});
+    begun_[i].started = true;
+    begun_[i].timed = enabled_;
     return true;
 }
 
 void EventTimer::end(CUstream stream, std::uint64_t seq) {
-    for (std::size_t i = begun_.size(); i-- > 0;) {
-        if (begun_[i].stream != stream) continue;
-        const std::uint32_t pair = begun_[i].pair;
-        begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(i));
-        if (api_.cuEventRecord_(pairs_[pair].stop, stream) == CUDA_SUCCESS)
-            in_flight_.push_back({seq, pair});
-        else
-            free_.push_back(pair);
-        return;
-    }
+    const std::size_t i = find(stream, true);
+    if (i == begun_.size()) return;
+    const Begun op = begun_[i];
+    begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!op.timed || record(sets_[op.set].stop, stream))
+        in_flight_.push_back({seq, op.set, op.arrived, op.timed});
+    else
+        free_.push_back(op.set);
 }
 
 void EventTimer::cancel(CUstream stream) {
-    for (std::size_t i = begun_.size(); i-- > 0;) {
-        if (begun_[i].stream != stream) continue;
-        free_.push_back(begun_[i].pair);
-        begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(i));
-        return;
-    }
+    std::size_t i = find(stream, true);
+    if (i == begun_.size()) i = find(stream, false);
+    if (i != begun_.size()) drop(i);
+}
+
+std::int64_t EventTimer::between(CUevent from, CUevent to) const {
+    float milliseconds = 0;
+    if (api_.cuEventElapsedTime_(&milliseconds, from, to) != CUDA_SUCCESS) return -1;
+    return std::llround(static_cast<double>(milliseconds) * 1e6);
 }
 
 void EventTimer::poll(Recorder& recorder) {
@@ -81,13 +108,16 @@ void EventTimer::poll(Recorder& recorder) {
     const RelaxedCapture relaxed(api_);
     while (first_in_flight_ < in_flight_.size()) {
         const InFlight& op = in_flight_[first_in_flight_];
-        const CUresult state = api_.cuEventQuery_(pairs_[op.pair].stop);
+        const Set& set = sets_[op.set];
+        const CUresult state = api_.cuEventQuery_(op.timed ? set.stop : set.start);
         if (state == CUDA_ERROR_NOT_READY) break;
-        float milliseconds = 0;
-        if (state == CUDA_SUCCESS && api_.cuEventElapsedTime_(&milliseconds, pairs_[op.pair].start,
-                                                              pairs_[op.pair].stop) == CUDA_SUCCESS)
-            recorder.op_duration(op.seq, std::llround(static_cast<double>(milliseconds) * 1e6));
-        free_.push_back(op.pair);
+        if (state == CUDA_SUCCESS) {
+            const std::int64_t duration = op.timed ? between(set.start, set.stop) : -1;
+            const std::int64_t stall = op.arrived ? between(set.arrived, set.start) : -1;
+            if (duration >= 0) recorder.op_duration(op.seq, duration);
+            if (stall >= 0) recorder.stall(op.seq, stall);
+        }
+        free_.push_back(op.set);
         ++first_in_flight_;
     }
     if (first_in_flight_ == in_flight_.size()) {
@@ -101,7 +131,7 @@ void EventTimer::poll(Recorder& recorder) {
 }
 
 void EventTimer::forget_context() {
-    pairs_.clear();
+    sets_.clear();
     free_.clear();
     begun_.clear();
     in_flight_.clear();
@@ -110,10 +140,9 @@ void EventTimer::forget_context() {
 
 void EventTimer::release_events() {
     if (pending() > 0 || !begun_.empty()) return;
-    for (const Pair& pair : pairs_) {
-        api_.cuEventDestroy_(pair.start);
-        api_.cuEventDestroy_(pair.stop);
-    }
+    for (const Set& set : sets_)
+        for (const CUevent event : {set.arrived, set.start, set.stop})
+            if (event) api_.cuEventDestroy_(event);
     forget_context();
 }
 

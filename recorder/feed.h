@@ -57,6 +57,7 @@ inline void feed(IterationFinder& finder, const std::uint64_t* words, std::size_
         case RecordType::swap:
         case RecordType::stall:
         case RecordType::device:
+        case RecordType::figure:
             break;
     }
 }

@@ -109,6 +109,7 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
     std::vector<std::int64_t> swap_delta(it.ops.size() + 1, 0);  // change of swapped bytes before each op
     m.in_bytes_per_iteration = 0;
     m.out_bytes_per_iteration = 0;
+    std::int64_t in_free = 0, out_free = 0;  // each direction is a queue
     for (const IterationTraffic::Swap& swap : traffic.swaps) {
         ReportModel::OpRow& op = m.ops[static_cast<Index>(swap.op)];
         ReportModel::SwapRow row;
@@ -118,9 +119,16 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
         row.bytes = swap.bytes;
         row.before_op = swap.op;
         row.after_op = swap.op - 1;
-        row.start_ns = op.start_ns - op.stall_ns;
-        row.end_ns = wrapping_add(row.start_ns, transfer_ns(m.device, swap.kind, swap.bytes));
         const bool in = swap.kind == SwapKind::in;
+        row.start_ns = op.start_ns - op.stall_ns;
+        if (swap.kind != SwapKind::drop) {
+            std::int64_t& free = in ? in_free : out_free;
+            row.start_ns = std::max(row.start_ns, free);
+            free = wrapping_add(row.start_ns, transfer_ns(m.device, swap.kind, swap.bytes));
+            row.end_ns = free;
+        } else {
+            row.end_ns = row.start_ns;
+        }
         row.kind = in ? "in" : swap.kind == SwapKind::out ? "out" : "drop";
         if (in) {
             op.in_bytes = wrapping_add(op.in_bytes, swap.bytes);

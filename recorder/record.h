@@ -18,8 +18,17 @@ enum class RecordType : std::uint8_t {
     text,      ///< flag: TextKind; id, byte count, bytes
     device,    ///< memory, h2d rate, d2h rate, duplex rate, latency, limit
     range,     ///< range: the NVTX range of what follows (0: none)
+    figure,    ///< flag: FigureKind; ns
 };
-constexpr std::uint8_t kLastRecordType = static_cast<std::uint8_t>(RecordType::range);
+constexpr std::uint8_t kLastRecordType = static_cast<std::uint8_t>(RecordType::figure);
+
+/// Figures of one iteration of the main loop that the runtime knows; the newest counts.
+enum class FigureKind : std::uint8_t {
+    predicted_ns,    ///< by the plan that is followed from here on
+    measured_ns,     ///< from boundary to boundary, on the device
+    lower_bound_ns,  ///< no plan in the program's order can be faster
+};
+constexpr std::uint8_t kLastFigureKind = static_cast<std::uint8_t>(FigureKind::lower_bound_ns);
 
 enum class TextKind : std::uint8_t { function, site, buffer, escape, program, device, range };
 constexpr std::uint8_t kLastTextKind = static_cast<std::uint8_t>(TextKind::range);

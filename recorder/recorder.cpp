@@ -1,6 +1,5 @@
 #include "recorder/recorder.h"
 
-#include <cxxabi.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -20,8 +19,11 @@
 #include "recorder/callsite.h"
 #include "recorder/feed.h"
 #include "recorder/iteration_finder.h"
+#include "recorder/names.h"
 #include "recorder/nvtx.h"
 #include "recorder/record.h"
+#include "recorder/report_model.h"
+#include "recorder/run_summary.h"
 #include "recorder/trace_writer.h"
 #include "recorder/word_ring.h"
 
@@ -31,21 +33,14 @@ namespace {
 constexpr std::uint64_t kOpsPerClock = 8;  // the clock is read once in so many ops
 constexpr long kIdleSleepNs = 1'000'000;
 constexpr long kLongIdleSleepNs = 20'000'000;
+constexpr std::size_t kSummaryHistory = 1 << 16;  // swaps and stalls kept for the report at exit
+constexpr std::size_t kMaxBufferNames = 1 << 16;
 constexpr std::uint64_t kFlushEveryNs = 500'000'000;  // what a kill -9 may cost at most
 
 std::uint64_t host_ns() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-std::string demangled(const std::string& name) {
-    int status = 0;
-    char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-    if (!text) return name;
-    std::string result(text);
-    std::free(text);
-    return result;
 }
 
 }  // namespace
@@ -184,6 +179,10 @@ struct Recorder::Impl {
         if (record_type(w[0]) == RecordType::allocate) name_site(w[3]);
         if (record_type(w[0]) == RecordType::range) name_range(w[1]);
         feed(finder, w, scratch.size(), touches);
+        summary.record(w);
+        if (record_type(w[0]) == RecordType::text && record_flag(w[0]) == std::uint8_t(TextKind::buffer) &&
+            buffer_names.size() < kMaxBufferNames)
+            buffer_names[w[1]] = text_of_record(w);
         writer.append(w, scratch.size());
         if (finder.version() != version.load(std::memory_order_relaxed)) {
             const std::lock_guard lock(steady_mutex);
@@ -233,6 +232,8 @@ struct Recorder::Impl {
     std::vector<std::uint64_t> scratch;
     std::vector<Touch> touches;
     IterationFinder finder;
+    RunSummary summary{finder, kSummaryHistory};
+    std::unordered_map<BufferId, std::string> buffer_names;
     TraceWriter writer;
     std::unordered_set<std::uint64_t> named_sites, named_ranges;
 
@@ -304,6 +305,11 @@ void Recorder::stall(std::uint64_t seq, std::int64_t ns) {
     impl_->send({record_header(RecordType::stall, 0, 3), seq, static_cast<std::uint64_t>(ns)});
 }
 
+void Recorder::figure(FigureKind kind, std::int64_t ns) {
+    impl_->send({record_header(RecordType::figure, static_cast<std::uint8_t>(kind), 2),
+                 static_cast<std::uint64_t>(ns)});
+}
+
 void Recorder::name_function(std::uint64_t function, std::string_view name) {
     {
         const std::lock_guard lock(impl_->names_mutex);
@@ -343,6 +349,22 @@ std::shared_ptr<const Iteration> Recorder::steady_with_durations() {
     impl_->flush();
     const std::lock_guard lock(impl_->drain_mutex);
     return impl_->finder.with_durations();
+}
+
+void Recorder::fill_report(ReportModel& model) {
+    impl_->flush();
+    const std::lock_guard lock(impl_->drain_mutex);
+    GraphNames names;
+    names.function_name = [this](std::uint64_t function) { return function_name(function); };
+    names.site_name = [](std::uint64_t site) { return describe_site(site); };
+    names.range_name = [](std::uint64_t range) { return describe_range(range); };
+    names.buffer_name = [this](BufferId buffer) {
+        const auto found = impl_->buffer_names.find(buffer);
+        return found == impl_->buffer_names.end() ? std::string() : found->second;
+    };
+    std::int64_t instances = 0;
+    const auto iteration = impl_->summary.main_loop(instances);
+    impl_->summary.fill(model, iteration.get(), instances, names);
 }
 
 std::string Recorder::trace_path() const {

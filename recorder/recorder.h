@@ -15,9 +15,11 @@
 #include "recorder/device_model.h"
 #include "recorder/iteration.h"
 #include "recorder/op.h"
+#include "recorder/record.h"
 
 namespace swapadvisor {
 
+struct ReportModel;
 enum class SwapKind : std::uint8_t { in, out, drop };
 
 class Recorder {
@@ -55,6 +57,8 @@ class Recorder {
               bool planned);  ///< [hot]
     /// How long compute waited for copies before op `seq`.
     void stall(std::uint64_t seq, std::int64_t ns);  ///< [hot]
+    /// A figure of one iteration of the loop that the program is in.
+    void figure(FigureKind kind, std::int64_t ns);  ///< [hot]
 
     // --- names
     // --------------------------------------------------------------------------------------------------
@@ -75,6 +79,11 @@ class Recorder {
     std::uint64_t instances() const;
     /// As steady(), with the durations known by now: for a caller that waited for timings.
     std::shared_ptr<const Iteration> steady_with_durations();
+
+    /// Fills in what the report of a trace would say up to here: peak by call site, the main iteration op by
+    /// op, swaps, stalls, what could not be moved. model.device must be known. For the end of the program:
+    /// the loop in force counts as ended.
+    void fill_report(ReportModel& model);
 
     /// The trace file's name, "" if there is none.
     std::string trace_path() const;

@@ -1,6 +1,5 @@
 #include "recorder/site_lines.h"
 
-#include <cxxabi.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -9,6 +8,8 @@
 
 #include <cstdlib>
 #include <map>
+
+#include "recorder/names.h"
 
 namespace swapadvisor {
 namespace {
@@ -27,10 +28,7 @@ std::string base_name(const std::string& path) {
 
 // A function's name without its arguments.
 std::string short_name(const std::string& name) {
-    int status = 0;
-    char* plain = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-    std::string text = plain ? plain : name;
-    std::free(plain);
+    const std::string text = demangled(name);
     int depth = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] == '<') ++depth;

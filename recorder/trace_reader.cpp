@@ -88,6 +88,11 @@ class Decoder {
             case RecordType::range:
                 words_.push_back(in_.number());
                 break;
+            case RecordType::figure:
+                if (flag > kLastFigureKind) return false;
+                words_.push_back(in_.number());
+                if (words_[1] >> kMaxValueBits) return false;
+                break;
             case RecordType::mark:
                 break;
             case RecordType::swap:
@@ -175,9 +180,11 @@ TraceReader::TraceReader(const std::string& path) : path_(path) {
     std::string error;
     if (!read_at(0, header, sizeof header) || std::memcmp(header, "SWAPTRC\n", 8) != 0)
         error = path + " is not a trace: record one with 'swapadvisor record'";
-    else if (load<std::uint32_t>(header + 8) != kTraceVersion)
-        error = path + " is a trace of version " + std::to_string(load<std::uint32_t>(header + 8)) +
-                ", this program reads version " + std::to_string(kTraceVersion) + ": record it anew";
+    else if (const auto version = load<std::uint32_t>(header + 8);
+             version < kOldestTraceVersion || version > kTraceVersion)
+        error = path + " is a trace of version " + std::to_string(version) +
+                ", this program reads versions " + std::to_string(kOldestTraceVersion) + " to " +
+                std::to_string(kTraceVersion) + ": record it anew";
     if (!error.empty()) {
         ::close(fd_);
         throw TraceError(error);

@@ -110,6 +110,7 @@ void TraceWriter::append(const std::uint64_t* words, std::size_t count) {
                 put(words[2]);
                 break;
             case RecordType::range:
+            case RecordType::figure:
                 put(words[1]);
                 break;
             case RecordType::mark:

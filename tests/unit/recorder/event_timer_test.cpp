@@ -5,6 +5,7 @@
 #include <map>
 
 #include "recorder/recorder.h"
+#include "recorder/report_model.h"
 
 using namespace swapadvisor;
 
@@ -101,7 +102,53 @@ TEST_CASE("interleaved streams, failed calls, lost contexts and failing event cr
     timer.forget_context();
     CHECK(timer.pending() == 0);
     fake.fail_after = fake.creates + 1;
+    CHECK(timer.begin(a));
+    timer.end(a, 2);  // no event for the end: unmeasured
+    CHECK(timer.pending() == 0);
+    CHECK(timer.begin(a));  // with the event that there is
+    timer.cancel(a);
+    timer.forget_context();
     CHECK_FALSE(timer.begin(a));
     timer.set_enabled(false);
     CHECK_FALSE(timer.begin(a));
+}
+
+TEST_CASE("stalls: from where the stream begins to wait to where the op may start, timed or not") {
+    const DriverApi api = fake_api();
+    EventTimer timer(api);
+    Recorder recorder({.synchronous = true});
+    OpView view;
+    view.kind = OpKind::kernel;
+    const auto stream_of = [](int i) {
+        return reinterpret_cast<CUstream>(static_cast<std::uintptr_t>(1 + i % 2));
+    };
+    for (int i = 0; i < 60; ++i) {
+        const bool timed = i < 30, waits = i % 5 == 0;
+        timer.set_enabled(timed);
+        if (i % 7 == 0) {  // an op that fails while it waits leaves nothing behind
+            timer.arrive(stream_of(i));
+            timer.cancel(stream_of(i));
+        }
+        fake.now_ms += 3;
+        if (waits) timer.arrive(stream_of(i));
+        fake.now_ms += 0.25 * (1 + i % 10);
+        CHECK(timer.begin(stream_of(i)) == (timed || waits));
+        fake.now_ms += 1;
+        view.function = static_cast<std::uint64_t>(1 + i % 10);
+        const std::uint64_t seq = recorder.op(view);
+        timer.end(stream_of(i), seq);
+    }
+    timer.poll(recorder);
+    CHECK(timer.pending() == 0);
+    ReportModel model;
+    recorder.fill_report(model);
+    REQUIRE(model.ops.size() == 10);
+    std::int64_t stalled = 0;
+    for (const auto& op : model.ops) {
+        CHECK(op.duration_ns == 1'000'000);
+        stalled += op.stall_ns;
+    }
+    // Functions 1 and 6 wait, for a quarter and for six quarters of a millisecond.
+    CHECK(stalled == 250'000 + 1'500'000);
+    CHECK(model.stall_ns_per_iteration == stalled);
 }

@@ -10,6 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "recorder/export.h"
+#include "recorder/names.h"
+#include "recorder/report_model.h"
+#include "recorder/trace_analysis.h"
 #include "tests/unit/recorder/recorder_sink.h"
 #include "tests/unit/recorder/simulated_program.h"
 
@@ -114,4 +117,59 @@ TEST_CASE("the trace's name: directories, placeholders, and a file that another 
     first.close();
     Recorder third({.trace_path = file.path(), .synchronous = true});
     CHECK(third.trace_path() == file.path());
+}
+
+TEST_CASE("the report at exit says what the report of the trace says") {
+    const TemporaryFile file(".trace");
+    ReportModel at_exit;
+    at_exit.device = {"test device",  std::int64_t{8} << 30, 12'000'000'000,
+                      12'000'000'000, 20'000'000'000,        10'000};
+    const DeviceModel device = at_exit.device;
+    {
+        Recorder recorder(
+            {.trace_path = file.path(), .program = "train", .device = device, .limit_bytes = 100 << 20});
+        RecorderSink sink{recorder};
+        SimulatedProgram<RecorderSink> program(sink);
+        recorder.name_function(kForward, "_Z7forwardPfS_i");
+        recorder.name_function(kUpdate, "f");
+        const auto net = program.make_network(24, 4 << 20, true, false);
+        recorder.name_buffer(net.weight[0], "first weight");
+        recorder.escaped(net.momentum[0], "its address was seen in device memory");
+        for (int i = 0; i < 30; ++i) {
+            const std::uint64_t first = program.ops();
+            recorder.swap(net.weight[3], SwapKind::out, 4 << 20, first + 10, true);
+            recorder.swap(net.weight[5], SwapKind::drop, 0, first + 10, true);
+            recorder.swap(net.weight[3], SwapKind::in, 4 << 20, first + 50, true);
+            program.step(net, 8);
+            for (std::uint64_t s = first; s < program.ops(); ++s) recorder.op_duration(s, 1000);
+            recorder.stall(first + 50, 700);
+            recorder.figure(FigureKind::measured_ns, 90'000 + i);
+            if (i == 3) recorder.figure(FigureKind::lower_bound_ns, 70'000);
+            if (i == 4) recorder.figure(FigureKind::predicted_ns, 80'000);
+            if (i % 10 == 9) program.evaluate(net, 16, 3);
+        }
+        recorder.fill_report(at_exit);
+    }
+    const TraceAnalysis trace = analyse_trace(file.path());
+    CHECK(at_exit.measured_ns_per_iteration == 90'029);
+    CHECK(at_exit.predicted_ns == 80'000);
+    CHECK(at_exit.lower_bound_ns == 70'000);
+    CHECK(at_exit.stall_ns_per_iteration == 700);
+    CHECK(at_exit.in_bytes_per_iteration == 4 << 20);
+    CHECK(at_exit.buffers.size() > 48);
+    CHECK(at_exit.unmovable.size() == 1);
+    // What is known besides the records is the runtime's to say.
+    at_exit.source = trace.model.source;
+    at_exit.program = trace.model.program;
+    at_exit.pid = trace.model.pid;
+    at_exit.limit_bytes = trace.model.limit_bytes;
+    CHECK(report_json(at_exit) == report_json(trace.model));
+}
+
+TEST_CASE("names of C functions stay, mangled ones become readable") {
+    for (const char* name : {"f", "i", "main", "", "_", "matmul_kernel_0d1d", "_Zfoo"})
+        CHECK(demangled(name) == name);
+    CHECK(demangled("_Z7forwardPfS_i") == "forward(float*, float*, int)");
+    CHECK(demangled("_ZN2ns1kILi4EEEvPf") == "void ns::k<4>(float*)");
+    CHECK(demangled("_Z" + std::string(100000, '1')).size() == 100002);
 }

@@ -289,6 +289,10 @@ TEST_CASE("all records come back word for word") {
                 case RecordType::range:
                     w.push_back(random());
                     break;
+                case RecordType::figure:
+                    flag = random() % (kLastFigureKind + 1);
+                    w.push_back(small());
+                    break;
                 case RecordType::mark:
                     break;
                 case RecordType::swap:

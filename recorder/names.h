@@ -1,0 +1,13 @@
+// Names of functions as people write them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace swapadvisor {
+
+/// The C++ name behind a mangled one; anything else as it is. (The demangler alone would call a C function
+/// "f" a "float", and is no place for names of any length that a file claims.)
+std::string demangled(std::string_view name);
+
+}  // namespace swapadvisor
