@@ -12,6 +12,8 @@ namespace swapadvisor {
 namespace {
 
 constexpr std::uint64_t kNever = ~0ull;
+// The search ends when in half of its time, at least a second, it has not won a hundredth.
+constexpr double kIdleShare = 0.5, kIdleSeconds = 1, kIdleGain = 0.99;
 
 /// The recorder's match key of an op; its touches are `uses`, in the same order.
 std::uint64_t key_of(const OpView& view, const std::vector<BufferUse>& uses) {
@@ -31,11 +33,22 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
       switch_(residency_),
       timer_(state.api) {
     switch_.may_install = [this] { return !state_.timeline->capturing(); };
+    // What small allocations may still grow by costs little where the limit is large.
+    reserve_pages_ =
+        std::min<std::uint64_t>(residency_.memory_limit_bytes() / residency_.options().page_bytes / 256, 8);
+    switch_.strict_for_good = config().strict;
     switch_.on_no_room = [this](std::uint64_t signature) {
-        switch_.forget_plan(signature);
-        std::erase(requested_, signature);
-        plan_signature_ = signature;
-        plan_at_seq_ = next_seq_;
+        reserve_pages_ += 2 + residency_.arena().held_bytes() / residency_.options().page_bytes / 4;
+        outgrown_.push_back(signature);
+        // Whatever is being searched for the former room is of no use.
+        std::lock_guard lock(mutex_);
+        if (running_ == signature) {
+            discard_ = true;
+            end_job_.store(true);
+        }
+        std::erase_if(ready_, [&](const Ready& ready) {
+            return ready.plan->iteration()->iteration().signature == signature;
+        });
     };
     switch_.on_change = [this](bool planned, const std::string& line) {
         timer_.set_enabled(!planned);
@@ -52,6 +65,8 @@ void PlanDirector::stop() {
     {
         std::lock_guard lock(mutex_);
         stopping_.store(true);
+        discard_ = true;
+        end_job_.store(true);
     }
     wake_.notify_all();
     if (thread_.joinable()) thread_.join();
@@ -65,8 +80,15 @@ void PlanDirector::after_op(Mark mark) {
     const std::uint64_t seq = next_seq_++;
     if (timer_.enabled() && seq % 16 == 0) timer_.poll(*managed_.recorder);
     if (managed_.recorder->version() != seen_version_ || seq >= plan_at_seq_) look_at_recorder();
+    if (!outgrown_.empty()) plan_again();
     if (any_ready_.load(std::memory_order_relaxed)) collect_ready();
-    if (switch_.after_op(mark)) time_boundary(state_.timeline->stream(mark.queue));
+    if (!switch_.after_op(mark)) return;
+    time_boundary(state_.timeline->stream(mark.queue));
+    end_idle_search();
+}
+
+int PlanDirector::state() const {
+    return !switch_.planned() ? 0 : switch_.settled() ? 2 : 1;
 }
 
 // Device time from boundary to boundary, from one event each; only of iterations with nothing else in
@@ -76,8 +98,8 @@ void PlanDirector::time_boundary(CUstream stream) {
     while (boundaries_.size() >= 2 && api.cuEventQuery_(boundaries_[1].event) == CUDA_SUCCESS) {
         const Boundary &first = boundaries_[0], &second = boundaries_[1];
         float milliseconds = 0;
-        if (second.seq - first.seq == counts().ops_per_iteration && first.planned == second.planned &&
-            second.planned == planned() &&
+        if (second.seq - first.seq == counts().ops_per_iteration && first.state == second.state &&
+            second.state == state() &&
             api.cuEventElapsedTime_(&milliseconds, first.event, second.event) == CUDA_SUCCESS)
             measured_ns_ = static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5);
         api.cuEventDestroy_(first.event);
@@ -87,7 +109,7 @@ void PlanDirector::time_boundary(CUstream stream) {
     CUevent event = nullptr;
     if (api.cuEventCreate_(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return;
     if (api.cuEventRecord_(event, stream) == CUDA_SUCCESS)
-        boundaries_.push_back({event, next_seq_, planned()});
+        boundaries_.push_back({event, next_seq_, state()});
     else
         api.cuEventDestroy_(event);
 }
@@ -98,7 +120,8 @@ void PlanDirector::time_boundary(CUstream stream) {
 std::int64_t PlanDirector::room() const {
     return static_cast<std::int64_t>(residency_.memory_limit_bytes()) -
            static_cast<std::int64_t>(residency_.arena().held_bytes()) -
-           static_cast<std::int64_t>(residency_.escaped_pages() * residency_.options().page_bytes);
+           static_cast<std::int64_t>((residency_.escaped_pages() + reserve_pages_) *
+                                     residency_.options().page_bytes);
 }
 
 void PlanDirector::look_at_recorder() {
@@ -148,11 +171,24 @@ void PlanDirector::request() {
         say("the copy rates of the device could not be measured: planning with guesses");
     managed_.recorder->set_device(managed_.model, static_cast<std::int64_t>(residency_.memory_limit_bytes()));
     requested_.push_back(plan_signature_);
+    auto script = std::make_shared<IterationScript>(std::move(iteration));
+    switch_.know(script);
+    submit(std::move(script));
+}
+
+// For iterations whose plan left too little room to everything else.
+void PlanDirector::plan_again() {
+    for (const std::uint64_t signature : outgrown_)
+        if (auto script = switch_.script(signature)) submit(std::move(script));
+    outgrown_.clear();
+}
+
+void PlanDirector::submit(std::shared_ptr<const IterationScript> script) {
     Job job;
-    job.script = std::make_shared<IterationScript>(std::move(iteration));
+    job.script = std::move(script);
     job.limit_bytes = room();
+    job.reserve_bytes = static_cast<std::int64_t>(reserve_pages_ * residency_.options().page_bytes);
     job.model = managed_.model;
-    switch_.know(job.script);
     {
         std::lock_guard lock(mutex_);
         if (stopping_) return;
@@ -167,7 +203,7 @@ void PlanDirector::request() {
 void PlanDirector::collect_ready() {
     std::lock_guard lock(mutex_);
     for (Ready& ready : ready_) {
-        switch_.offer(std::move(ready.plan));
+        switch_.offer(std::move(ready.plan), ready.gain_percent);
         infinite_ns_ = ready.infinite_ns;
     }
     ready_.clear();
@@ -186,9 +222,31 @@ void PlanDirector::work() {
             if (stopping_) return;
             job = std::move(jobs_.front());
             jobs_.erase(jobs_.begin());
+            end_job_.store(false);
+            discard_ = false;
+            running_ = job.script->iteration().signature;
+            noted_ns_ = 0;
         }
         run_job(job);
+        std::lock_guard lock(mutex_);
+        running_ = 0;
     }
+}
+
+void PlanDirector::note_better(std::int64_t predicted_ns) {
+    std::lock_guard lock(mutex_);
+    if (noted_ns_ != 0 && static_cast<double>(predicted_ns) > kIdleGain * static_cast<double>(noted_ns_))
+        return;
+    noted_ns_ = predicted_ns;
+    noted_at_ = std::chrono::steady_clock::now();
+}
+
+// At a boundary: a search that has long found nothing worth the change ends.
+void PlanDirector::end_idle_search() {
+    std::lock_guard lock(mutex_);
+    if (running_ == 0 || noted_ns_ == 0) return;
+    const std::chrono::duration<double> idle = std::chrono::steady_clock::now() - noted_at_;
+    if (idle.count() > std::max(kIdleSeconds, kIdleShare * config().plan_seconds)) end_job_.store(true);
 }
 
 void PlanDirector::run_job(const Job& job) {
@@ -200,19 +258,27 @@ void PlanDirector::run_job(const Job& job) {
     request.function_name = [this](std::uint64_t function) {
         return managed_.recorder->function_name(function);
     };
-    request.cancel = &stopping_;
-    run_planner(request, [&](const planner::Plan& plan) {
+    request.cancel = &end_job_;
+    request.on_better = [this](std::int64_t predicted_ns) { note_better(predicted_ns); };
+    bool any = false;
+    auto offer = [&](const planner::Plan& plan, int gain_percent) {
         std::string error;
-        Ready ready{PlanScript::create(job.script, plan, error), request.infinite_ns};
+        Ready ready{PlanScript::create(job.script, plan, error), request.infinite_ns, gain_percent};
         if (!ready.plan) {
             say("a plan was refused: %s", error.c_str());
             return false;
         }
         std::lock_guard lock(mutex_);
+        if (discard_) return false;  // made for more room than there is by now
         ready_.push_back(std::move(ready));
         any_ready_.store(true, std::memory_order_relaxed);
-        return true;
-    });
+        return any = true;
+    };
+    run_planner(request, offer);
+    if (any || end_job_ || job.reserve_bytes == 0) return;
+    // Better a plan that may have to be left than none.
+    request.limit_bytes += job.reserve_bytes;
+    run_planner(request, offer);
 }
 
 }  // namespace swapadvisor

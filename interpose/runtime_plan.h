@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -51,16 +52,22 @@ class PlanDirector {
     struct Job {
         std::shared_ptr<const IterationScript> script;
         std::int64_t limit_bytes = 0;
+        std::int64_t reserve_bytes = 0;  ///< what the limit could be raised by
         DeviceModel model;
     };
     struct Ready {
         std::shared_ptr<const PlanScript> plan;
         std::int64_t infinite_ns = -1;
+        int gain_percent = 3;
     };
 
     std::int64_t room() const;  ///< device memory that a plan may use
     void look_at_recorder();
     void request();
+    void submit(std::shared_ptr<const IterationScript> script);
+    void plan_again();
+    void note_better(std::int64_t predicted_ns);
+    void end_idle_search();
     void collect_ready();
     void time_boundary(CUstream stream);
     void work();
@@ -76,21 +83,29 @@ class PlanDirector {
     std::uint64_t plan_signature_ = 0;      ///< of the iteration to plan for next; 0: none
     std::uint64_t plan_at_seq_ = ~0ull;     ///< when its timings will have come in
     std::vector<std::uint64_t> requested_;  ///< signatures
+    std::vector<std::uint64_t> outgrown_;   ///< signatures whose plan has to be made again, for less room
+    std::uint64_t reserve_pages_ = 0;       ///< left to small allocations that are still to come
     std::int64_t infinite_ns_ = -1, measured_ns_ = -1;
     struct Boundary {
         CUevent event;
         std::uint64_t seq;
-        bool planned;
+        int state;
     };
     std::deque<Boundary> boundaries_;
+    int state() const;  ///< on demand, a plan that is settling, or one that has settled
 
     std::mutex mutex_;  ///< guards what follows
     std::condition_variable wake_;
     std::thread thread_;
     std::vector<Job> jobs_;
     std::vector<Ready> ready_;
+    std::uint64_t running_ = 0;  ///< signature of the job in progress
+    bool discard_ = false;       ///< what the job in progress finds is of no use any more
+    std::int64_t noted_ns_ = 0;  ///< prediction of the plan that was the last clear gain
+    std::chrono::steady_clock::time_point noted_at_;
     std::atomic<bool> any_ready_{false};
     std::atomic<bool> stopping_{false};
+    std::atomic<bool> end_job_{false};  ///< the job in progress should come to its end
 };
 
 }  // namespace swapadvisor

@@ -120,15 +120,21 @@ void extend_lives(Iteration& part, std::int64_t limit_bytes) {
     }
 }
 
+constexpr int kGainAtEnd = 3, kGainMeanwhile = 10;  // per cent; a change of plans costs about an iteration
+
 struct Offer {
-    const std::function<bool(const planner::Plan&)>* offer = nullptr;
+    const OfferPlan* offer = nullptr;
+    const PlanRequest* request = nullptr;
     const std::vector<std::int32_t>* ids = nullptr;
+    int gain_percent = kGainAtEnd;
 };
 
 void offer_text(void* user, const char* text) {
     const Offer& o = *static_cast<Offer*>(user);
     try {
-        (*o.offer)(parse(text, *o.ids));
+        const planner::Plan plan = parse(text, *o.ids);
+        if (o.request->on_better) o.request->on_better(plan.predicted_ns);
+        (*o.offer)(plan, o.gain_percent);
     } catch (const std::exception& e) {
         if (first_time(0x91a7)) say("a plan cannot be used: %s", e.what());
     }
@@ -208,9 +214,9 @@ std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes
     return 0;
 }
 
-void run_planner(PlanRequest& request, const std::function<bool(const planner::Plan&)>& offer) try {
+void run_planner(PlanRequest& request, const OfferPlan& offer) try {
     if (!config().plan_path.empty()) try {
-            if (offer(load_plan(config().plan_path, *request.iteration))) return;
+            if (offer(load_plan(config().plan_path, *request.iteration), kGainAtEnd)) return;
         } catch (const std::exception& e) {
             say("plan %s does not fit this program (%s): planning anew", config().plan_path.c_str(),
                 e.what());
@@ -252,16 +258,16 @@ void run_planner(PlanRequest& request, const std::function<bool(const planner::P
     // better.
     std::vector<std::string> planners = {"fast"};
     if (config().planner != "fast") planners.push_back(config().planner);
-    Offer user{&offer, &ids};
+    Offer at_end{&offer, &request, &ids, kGainAtEnd}, meanwhile{&offer, &request, &ids, kGainMeanwhile};
     for (const std::string& name : planners) {
         if (request.cancel->load()) return;
         options["planner"] = name;
         char* plan = nullptr;
         char* text = nullptr;
-        const int failed = plan_function(graph.c_str(), options.dump().c_str(), request.cancel, nullptr,
-                                         nullptr, &plan, &text);
+        const int failed = plan_function(graph.c_str(), options.dump().c_str(), request.cancel, offer_text,
+                                         &meanwhile, &plan, &text);
         if (failed == 0 && plan != nullptr)
-            offer_text(&user, plan);
+            offer_text(&at_end, plan);
         else if (!request.cancel->load())
             say("no plan (%s): %s", name.c_str(), text != nullptr ? text : "unknown reason");
         std::free(plan);

@@ -21,13 +21,17 @@ struct PlanRequest {
     std::int64_t chunk_bytes = 0;
     DeviceModel model;
     std::function<std::string(std::uint64_t)> function_name;
-    const std::atomic<bool>* cancel = nullptr;
-    std::int64_t infinite_ns = -1;  ///< filled in: the ops alone
+    const std::atomic<bool>* cancel = nullptr;  ///< ends the search; the best so far is still offered
+    std::function<void(std::int64_t predicted_ns)> on_better;  ///< the search found a better one
+    std::int64_t infinite_ns = -1;                             ///< filled in: the ops alone
 };
 
-/// Offers each plan as it is found, best last; tensor ids are those of the iteration. Says one line when
-/// planning is not possible.
-void run_planner(PlanRequest& request, const std::function<bool(const planner::Plan&)>& offer);
+/// Takes a plan, tensor ids are those of the iteration. `gain_percent`: by how much it should be better than
+/// a former one to be worth the change. False: it was refused.
+using OfferPlan = std::function<bool(const planner::Plan&, int gain_percent)>;
+
+/// Offers plans as they are found, best last. Says one line when planning is not possible.
+void run_planner(PlanRequest& request, const OfferPlan& offer);
 
 /// Device memory that a plan file asks for, in the runtime's own layout; 0, with a line said, if it is no
 /// plan.

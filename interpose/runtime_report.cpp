@@ -66,13 +66,16 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     model.peak_resident_bytes = number(c.peak_resident_bytes);
     model.pinned_bytes = number(r.host().pinned());
     const bool swapped = c.bytes_in + c.bytes_out + c.clean_drops != 0;
-    if (m.director->planned())
+    // What follows the last iteration (an evaluation, saving the weights) is not held against the plan.
+    const bool ended_planned = p.last_planned && p.unplanned_ops <= p.ops_per_iteration;
+    if (m.director->planned() || ended_planned)
         model.mode = "planned";
     else if (p.planned_iterations > 0)
         model.mode = "mixed";
     else
         model.mode = swapped ? "on demand" : "all resident";
-    model.mode_reason = m.director->planned() ? "" : p.reason;
+    if (!m.director->planned() && !p.reason.empty())
+        model.mode_reason = (ended_planned ? "left after the last iteration: " : "") + p.reason;
     if (model.mode == "on demand" && p.reason.empty())
         model.mode_reason = p.iterations == 0 ? "no iteration found" : "no plan was ready";
     model.iterations = number(p.iterations);

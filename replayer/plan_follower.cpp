@@ -113,12 +113,21 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
     for (planner::TensorId tensor : plan.arena)
         if (tensor >= 0 && tensor < tensors && iteration->takes_part(tensor))
             return refuse("the plan keeps a large tensor in its arena");
+    std::vector<bool> named(static_cast<std::size_t>(plan.chunks), false);
+    for (const planner::Placement& at : script->places_)
+        for (const planner::ChunkRange& range : at)
+            for (std::int32_t c = std::max(range.first, 0); c < range.first + range.count && c < plan.chunks;
+                 ++c)
+                named[static_cast<std::size_t>(c)] = true;
+    script->pool_bytes_ = static_cast<std::uint64_t>(std::count(named.begin(), named.end(), true)) *
+                          static_cast<std::uint64_t>(plan.chunk_bytes);
     script->iteration_ = std::move(iteration);
     script->plan_ = plan;
     return script;
 }
 
-CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t position, std::string& error) {
+CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t position, bool strict,
+                               std::string& error) {
     const std::uint64_t page = residency_.addresses().page_bytes();
     const planner::Plan& plan = script_->plan_;
     if (static_cast<std::uint64_t>(plan.chunk_bytes) % page != 0) {
@@ -138,8 +147,9 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t pos
         tensors[t].copies = script_->copies_[t];
     }
     CUresult result = CUDA_SUCCESS;
-    auto pool = PlannedPool::create(residency_, std::move(tensors), plan.chunks,
-                                    static_cast<std::uint64_t>(plan.chunk_bytes) / page, result, error);
+    auto pool =
+        PlannedPool::create(residency_, std::move(tensors), plan.chunks,
+                            static_cast<std::uint64_t>(plan.chunk_bytes) / page, strict, result, error);
     if (!pool) return result;
     residency_.enter_plan(std::move(pool));
     position_ = position;

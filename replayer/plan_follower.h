@@ -28,6 +28,8 @@ class PlanScript {
                                                     const planner::Plan& plan, std::string& error);
     const planner::Plan& plan() const { return plan_; }
     const std::shared_ptr<const IterationScript>& iteration() const { return iteration_; }
+    /// Device memory that the pool takes: the chunks that some placement names.
+    std::uint64_t pool_bytes() const { return pool_bytes_; }
 
   private:
     friend class PlanFollower;
@@ -42,6 +44,7 @@ class PlanScript {
     std::vector<Step> outs_, ins_;                  ///< per queue, in listed order
     std::vector<std::vector<std::int32_t>> drops_;  ///< by position
     std::vector<bool> marked_;                      ///< positions that an action waits for
+    std::uint64_t pool_bytes_ = 0;
 };
 
 class PlanFollower {
@@ -53,7 +56,7 @@ class PlanFollower {
 
     /// Evicts what is resident, builds the pool, brings what the plan has resident after the op at `position`
     /// (-1: at an iteration boundary). On failure the residency is on demand as before.
-    CUresult install(const IterationMatcher& matcher, std::int32_t position, std::string& error);
+    CUresult install(const IterationMatcher& matcher, std::int32_t position, bool strict, std::string& error);
     /// The op at `position` was issued. Skipped positions are made up for.
     void after_op(std::int32_t position, Mark mark);
     /// The program freed something: arrivals that were waiting for its place may start.

@@ -7,10 +7,11 @@ namespace swapadvisor {
 namespace {
 constexpr std::uint64_t kNever = ~0ull;
 constexpr std::uint64_t kLasting = 2;  // iterations after which an installation was worth it
+constexpr int kProof = 2;              // iterations after which a plan is believed to name every use
 }  // namespace
 
 PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency) {
-    residency_.on_leave = [this](const char* reason) { left(reason); };
+    residency_.on_leave = [this](const char* reason, bool no_room) { left(reason, no_room); };
     residency_.next_use = [this](const Buffer& buffer) { return next_use(buffer); };
 }
 
@@ -41,13 +42,6 @@ void PlanSwitch::know(std::shared_ptr<const IterationScript> script) {
     }
 }
 
-void PlanSwitch::forget_plan(std::uint64_t signature) {
-    if (Known* known = find(signature)) {
-        known->best.reset();
-        known->refusals = 0;
-    }
-}
-
 void PlanSwitch::offer(std::shared_ptr<const PlanScript> plan, int gain_percent) {
     Known* known = find(plan->iteration()->iteration().signature);
     if (known == nullptr || known->script != plan->iteration()) return;
@@ -55,6 +49,7 @@ void PlanSwitch::offer(std::shared_ptr<const PlanScript> plan, int gain_percent)
         plan->plan().predicted_ns * 100 >= known->best->plan().predicted_ns * (100 - gain_percent))
         return;
     known->best = std::move(plan);
+    known->unproved = kProof;
     known->refusals = 0;
     ++known->version;
 }
@@ -138,6 +133,7 @@ void PlanSwitch::lose() {
 
 void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses) {
     position_ = -1;
+    if (!follower_) ++counts_.unplanned_ops;
     if (matcher_) {
         const std::int32_t expected = matcher_->position();
         position_ = matcher_->observe(key, uses);
@@ -158,7 +154,14 @@ void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vect
 
 bool PlanSwitch::after_op(Mark mark) {
     if (position_ < 0 || !matcher_) return false;
-    if (follower_) follower_->after_op(position_, mark);
+    if (follower_) {
+        follower_->after_op(position_, mark);
+        // Mapped in steps, within an iteration.
+        if (PlannedPool* pool = residency_.pool();
+            pool != nullptr && !pool->settled() && !pool->strict() && (!may_install || may_install()))
+            pool->map_some(1 + 2 * matcher_->script().iteration().tensors.size() /
+                                   static_cast<std::size_t>(matcher_->script().ops()));
+    }
     if (!follower_ && may_install_early()) install(*current_, position_);
     if (position_ != matcher_->script().ops() - 1) return false;
     boundary();
@@ -187,7 +190,12 @@ void PlanSwitch::boundary() {
         counts_.mapping_calls = residency_.memory().mapping_calls() - mapping_;
         counts_.late = follower_->late;
         counts_.left_out = follower_->left_out;
+        if (current_->version == installed_version_ && current_->unproved > 0 && --current_->unproved == 0 &&
+            !strict_for_good)
+            residency_.pool()->end_strictness();
     }
+    counts_.last_planned = follower_ != nullptr;
+    counts_.unplanned_ops = 0;
     const bool clean = matcher_->foreign() <= 8 + ops / 50 && matcher_->skipped() == 0 &&
                        matcher_->unexpected_births() == 0 && matcher_->complete();
     matcher_->restart();
@@ -203,6 +211,9 @@ void PlanSwitch::boundary() {
 }
 
 void PlanSwitch::install(Known& known, std::int32_t position) {
+    const std::uint64_t taken =
+        residency_.arena().held_bytes() + residency_.escaped_pages() * residency_.options().page_bytes;
+    if (known.best->pool_bytes() + taken > residency_.memory_limit_bytes()) return no_room(known);
     switching_ = true;
     CUresult result = residency_.leave_plan("a better plan");
     switching_ = false;
@@ -211,7 +222,7 @@ void PlanSwitch::install(Known& known, std::int32_t position) {
         follower_.reset();
         matcher_->name_buffers();
         auto follower = std::make_unique<PlanFollower>(residency_, known.best);
-        result = follower->install(*matcher_, position, error);
+        result = follower->install(*matcher_, position, strict_for_good || known.unproved > 0, error);
         if (result == CUDA_SUCCESS) follower_ = std::move(follower);
         matcher_->name_buffers();
     }
@@ -220,7 +231,7 @@ void PlanSwitch::install(Known& known, std::int32_t position) {
         ++known.refusals;
         counts_.reason = "a plan could not be installed: " + error;
         if (on_change) on_change(planned(), counts_.reason);
-        if (result == CUDA_ERROR_OUT_OF_MEMORY && on_no_room) on_no_room(known.script->iteration().signature);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) no_room(known);
         return;
     }
     ++counts_.installs;
@@ -234,15 +245,25 @@ void PlanSwitch::install(Known& known, std::int32_t position) {
                             " ns per iteration");
 }
 
+// The plan asks for more memory than there is by now.
+void PlanSwitch::no_room(Known& known) {
+    known.best.reset();
+    known.refusals = 0;
+    if (on_no_room) on_no_room(known.script->iteration().signature);
+}
+
 // Called by the residency when it has left the pool.
-void PlanSwitch::left(const char* reason) {
+void PlanSwitch::left(const char* reason, bool no_room_left) {
     if (switching_) return;
     ++counts_.divergences;
     counts_.reason = reason;
     follower_.reset();
     if (current_ != nullptr) {
         current_->clean = 0;
-        if (lasted_ < kLasting) ++current_->short_lives;
+        if (no_room_left)
+            no_room(*current_);
+        else if (lasted_ < kLasting)
+            ++current_->short_lives;
     }
     lose();
     if (on_change) on_change(false, reason);

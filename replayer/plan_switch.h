@@ -22,6 +22,8 @@ struct SwitchCounts {
     std::uint64_t ops_per_iteration = 0;
     std::uint64_t late = 0, left_out = 0;  ///< of the plan that is followed
     std::uint64_t mapping_calls = 0;       ///< in the newest planned iteration
+    bool last_planned = false;             ///< the newest whole iteration followed a plan
+    std::uint64_t unplanned_ops = 0;       ///< since then, without a plan
     std::int64_t predicted_ns = -1;
     std::uint64_t signature = 0;
     std::string reason;  ///< why the last plan was left or refused
@@ -37,8 +39,6 @@ class PlanSwitch {
     void know(std::shared_ptr<const IterationScript> script);
     bool knows(std::uint64_t signature) const;
     std::shared_ptr<const IterationScript> script(std::uint64_t signature);  ///< null if unknown
-    /// Forgets the plans made for it.
-    void forget_plan(std::uint64_t signature);
     /// A plan for a known iteration; taken at the next boundary if it is better than what there is by
     /// `gain_percent`.
     void offer(std::shared_ptr<const PlanScript> plan, int gain_percent = 3);
@@ -62,11 +62,14 @@ class PlanSwitch {
     const SwitchCounts& counts() const { return counts_; }
     const PlanScript* plan() const { return follower_ ? &follower_->script() : nullptr; }
     bool in_step() const { return matcher_ != nullptr; }
+    /// A plan is followed and all its mappings are made: from here on an iteration takes what the plan says.
+    bool settled() const { return follower_ && (strict_for_good || residency_.pool()->settled()); }
     std::function<void(bool planned, const std::string& line)> on_change;  ///< installed or left
     std::function<bool()> may_install;                                     ///< null: always
-    /// A plan did not fit any more (small or unmovable memory grew): the owner may make another, for less
-    /// room.
+    /// A plan does not fit any more (small or unmovable memory grew) and has been forgotten: the owner may
+    /// make another, for less room.
     std::function<void(std::uint64_t signature)> on_no_room;
+    bool strict_for_good = false;  ///< PlannedPool::strict() always, not for a plan's first iterations alone
     bool back_off =
         true;  ///< after installations that did not last, wait for twice as many clean iterations each time
 
@@ -75,6 +78,7 @@ class PlanSwitch {
         std::shared_ptr<const IterationScript> script;
         std::shared_ptr<const PlanScript> best;
         std::uint64_t version = 0;  ///< of `best`
+        int unproved = 0;           ///< iterations that `best` is still to be followed in strictly
         std::uint64_t failed = 0;   ///< when matching it last failed: look-alikes take turns
         int short_lives = 0;        ///< installations that did not last, in a row
         int clean = 0;              ///< whole instances matched since
@@ -87,7 +91,8 @@ class PlanSwitch {
     void boundary();
     void install(Known& known, std::int32_t position);
     bool may_install_early() const;
-    void left(const char* reason);
+    void left(const char* reason, bool no_room);
+    void no_room(Known& known);
     std::uint64_t next_use(const Buffer& buffer) const;
 
     Residency& residency_;

@@ -7,9 +7,10 @@
 namespace swapadvisor {
 
 std::unique_ptr<PlannedPool> PlannedPool::create(Residency& residency, std::vector<PoolTensor> tensors,
-                                                 std::int32_t chunks, std::uint64_t chunk_pages,
+                                                 std::int32_t chunks, std::uint64_t chunk_pages, bool strict,
                                                  CUresult& result, std::string& error) {
     std::unique_ptr<PlannedPool> pool(new PlannedPool(residency));
+    pool->strict_ = strict;
     ContextScope scope(residency.api(), residency.context());
     result = pool->build(tensors, chunks, chunk_pages, error);
     if (result != CUDA_SUCCESS) {
@@ -109,11 +110,6 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
             error = "no addresses are left for the plan's tensors";
             return result;
         }
-        if (CUresult result = map(binding); result != CUDA_SUCCESS) {
-            error = "mapping the plan's pool failed";
-            if (tensor.buffer != nullptr) binding.range = {};
-            return result;
-        }
         if (tensor.buffer != nullptr) {
             binding.buffer = tensor.buffer;
             binding.host = tensor.buffer->host;
@@ -151,10 +147,33 @@ CUresult PlannedPool::map(Binding& binding) {
     return CUDA_SUCCESS;
 }
 
+// Strict: nobody reaches the memory by this range any more. `uses`: what must be done before.
+CUresult PlannedPool::hide(Binding& binding, const MarkSet& uses) {
+    if (!strict_ || !binding.mapped) return CUDA_SUCCESS;
+    ContextScope scope(residency_.api(), residency_.context());
+    CUresult result = residency_.timeline().wait(uses);
+    if (result == CUDA_SUCCESS)
+        result = residency_.memory().unmap(binding.range.address, binding.range.pages);
+    if (result == CUDA_SUCCESS) binding.mapped = false;
+    return result;
+}
+
+void PlannedPool::map_some(std::size_t count) {
+    if (strict_) return;
+    ContextScope scope(residency_.api(), residency_.context());
+    for (; next_unmapped_ < bindings_.size(); ++next_unmapped_) {
+        Binding& binding = bindings_[next_unmapped_];
+        if (binding.mapped || binding.atoms.empty()) continue;
+        if (count-- == 0) return;
+        // One that cannot be mapped now is mapped when it is claimed, or the claim fails.
+        map(binding);
+    }
+}
+
 bool PlannedPool::bindable(std::int32_t tensor, std::uint64_t bytes) const {
     if (tensor < 0 || static_cast<std::size_t>(tensor) >= bindings_.size()) return false;
     const Binding& binding = bindings_[static_cast<std::size_t>(tensor)];
-    return binding.buffer == nullptr && binding.mapped && binding.bytes == bytes;
+    return binding.buffer == nullptr && !binding.atoms.empty() && binding.bytes == bytes;
 }
 
 bool PlannedPool::bind(std::int32_t tensor, Buffer& buffer) {
@@ -184,6 +203,7 @@ bool PlannedPool::unbind(Buffer& buffer, const MarkSet& guard) {
     binding.host = buffer.host;
     buffer.host = {};
     binding.buffer = nullptr;
+    hide(binding, guard);
     return true;
 }
 
@@ -198,13 +218,15 @@ CUresult PlannedPool::claim(Buffer& buffer) {
     if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size())
         return CUDA_ERROR_NOT_PERMITTED;
     Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
-    if (binding.buffer != &buffer || !binding.mapped) return CUDA_ERROR_NOT_PERMITTED;
+    if (binding.buffer != &buffer || binding.atoms.empty()) return CUDA_ERROR_NOT_PERMITTED;
     for (std::uint32_t a : binding.atoms) {
         Buffer* holder = atoms_[a].holder;
         if (holder == nullptr || holder == &buffer) continue;
         if (holder->stamp == residency_.stamp() || holder->holds != 0) return CUDA_ERROR_NOT_PERMITTED;
         if (CUresult result = evict(*holder); result != CUDA_SUCCESS) return result;
     }
+    if (!binding.mapped)
+        if (CUresult result = map(binding); result != CUDA_SUCCESS) return result;
     for (std::uint32_t a : binding.atoms) {
         buffer.ready.add(atoms_[a].guard);
         atoms_[a].guard.clear();
@@ -236,9 +258,15 @@ CUresult PlannedPool::evict(Buffer& buffer, Mark after) {
         }
     if (buffer.place == Place::resident) buffer.place = Place::absent;
     buffer.backed = false;
+    MarkSet all;
+    if (strict_) {
+        all = guard;
+        all.add(buffer.uses);
+        all.add(buffer.ready);
+    }
     buffer.ready.clear();
     buffer.uses.clear();
-    return CUDA_SUCCESS;
+    return hide(binding, all);
 }
 
 CUresult PlannedPool::unmap_all() {

@@ -2,6 +2,11 @@
 // swap is a copy between the host and that place, ordered by events, and no mapping, synchronising or
 // allocating call is made.
 //
+// Ranges are mapped when they are first claimed, the rest of them a few at a time (map_some), so that an
+// iteration boundary does not stall on it. While the pool is strict a range is mapped only as long as its
+// tensor is on the device: a use that nobody saw coming faults instead of touching someone else's bytes.
+// That costs what on demand costs: an eviction waits for the device and unmaps, an arrival maps.
+//
 // The pool is cut into atoms, the longest runs of chunks that no placement splits: one handle each. An atom
 // has at most one holder at a time; whoever takes it over waits for its guard (the former holder's last uses
 // and copies). The plan only advises: claim() always gets a tensor its atoms, evicting (with write-back)
@@ -33,7 +38,7 @@ class PlannedPool {
     /// Builds the pool: everything movable has been evicted before (Residency::evict_all). On failure nothing
     /// is left mapped or bound. `chunk_pages`: pages of one chunk.
     static std::unique_ptr<PlannedPool> create(Residency& residency, std::vector<PoolTensor> tensors,
-                                               std::int32_t chunks, std::uint64_t chunk_pages,
+                                               std::int32_t chunks, std::uint64_t chunk_pages, bool strict,
                                                CUresult& result, std::string& error);
     ~PlannedPool();
 
@@ -61,6 +66,15 @@ class PlannedPool {
     /// Contents to the host if need be, atoms free.
     CUresult evict(Buffer& buffer, Mark after = {});
 
+    // --- mappings
+    // ---------------------------------------------------------------------------------------------------
+    bool strict() const { return strict_; }
+    void end_strictness() { strict_ = false; }
+    /// Every range is mapped for good: from here on there is no mapping call.
+    bool settled() const { return !strict_ && next_unmapped_ == bindings_.size(); }
+    /// Maps `count` more of the ranges that are not yet, if not strict.
+    void map_some(std::size_t count);
+
     /// Everything to the host, unmapped and released; bound buffers keep their addresses and become absent.
     CUresult dissolve();
     void abandon() { abandoned_ = true; }
@@ -79,11 +93,14 @@ class PlannedPool {
     CUresult build(std::vector<PoolTensor>& tensors, std::int32_t chunks, std::uint64_t chunk_pages,
                    std::string& error);
     CUresult map(Binding& binding);
+    CUresult hide(Binding& binding, const MarkSet& uses);
     CUresult unmap_all();
 
     Residency& residency_;
     std::vector<Binding> bindings_;
     std::vector<Slot> atoms_;
+    std::size_t next_unmapped_ = 0;  ///< all before it are mapped, once the pool is not strict
+    bool strict_ = false;
     bool abandoned_ = false;
 };
 

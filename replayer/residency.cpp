@@ -120,7 +120,7 @@ CUresult Residency::allocate_small(Buffer& buffer) {
         Slot* slot = nullptr;
         CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
         if (pool_ && memory_.free_pages() == 0)
-            result = leave_plan("small allocations outgrew what the plan left them");
+            result = leave_plan("small allocations outgrew what the plan left them", true);
         result = obtain_slot(1, slot);
         if (result == CUDA_SUCCESS) result = memory_.map(range.address, *slot);
         if (result != CUDA_SUCCESS) {
@@ -392,13 +392,13 @@ void Residency::enter_plan(std::unique_ptr<PlannedPool> pool) {
     pool_ = std::move(pool);
 }
 
-CUresult Residency::leave_plan(const char* reason) {
+CUresult Residency::leave_plan(const char* reason, bool no_room) {
     if (!pool_) return CUDA_SUCCESS;
     ContextScope scope(api_, context_);
     CUresult result = pool_->dissolve();
     if (result != CUDA_SUCCESS) return result;
     pool_.reset();
-    if (on_leave) on_leave(reason);
+    if (on_leave) on_leave(reason, no_room);
     return CUDA_SUCCESS;
 }
 

@@ -90,11 +90,12 @@ class Residency {
     /// Everything large and movable to the host, unmapped and released. Waits for the device.
     CUresult evict_all();
     /// Leaves the planned pool (if in it): back to on demand. `reason` is counted and noted.
-    CUresult leave_plan(const char* reason);
+    /// `no_room`: it cannot be taken up again as it is, for it leaves too little to everything else.
+    CUresult leave_plan(const char* reason, bool no_room = false);
     void enter_plan(std::unique_ptr<PlannedPool> pool);
     PlannedPool* pool() const { return pool_.get(); }
     /// Called at the end of leave_plan, so that who follows the plan stops.
-    std::function<void(const char* reason)> on_leave;
+    std::function<void(const char* reason, bool no_room)> on_leave;
     /// On demand: when (in ops) the buffer is used next, for the choice of victims; null or ~0: unknown.
     std::function<std::uint64_t(const Buffer&)> next_use;
 

@@ -52,6 +52,11 @@ __global__ void gather(u64* out, u64 pages, const u64* const* table, u64 count, 
     out[i * kWords] = v;
 }
 
+/// Reads by an address that no one who looks at the arguments can know.
+__global__ void peek(u64* out, u64 masked) {
+    *out += *reinterpret_cast<const u64*>(masked ^ 0x5A5A5A5A5A5A5A5Aull);
+}
+
 struct Memory {
     u64* data = nullptr;
     u64 pages = 0;
@@ -218,6 +223,133 @@ void grow() {
     std::printf("hash %016llx\n", net.all());
 }
 
+/// The training loop of a program that gives up one step and goes on.
+void throwing() {
+    struct Holder {
+        Memory memory;
+        explicit Holder(u64 bytes) : memory(allocate(bytes)) {}
+        ~Holder() { release(memory); }
+    };
+    Net net(6, 2 * MiB, 4 * MiB);
+    int caught = 0;
+    for (int i = 0; i < 36; ++i) {
+        if (i < 14) pause_ms(10);
+        try {
+            if (i > 14 && i % 5 == 0) {
+                const Holder x(4 * MiB), y(4 * MiB);
+                op(x.memory, net.weights[0], {}, 7, false);
+                op(y.memory, x.memory, net.weights[1], 8, false);
+                throw i;
+            }
+            net.step();
+        } catch (int) {
+            ++caught;
+        }
+    }
+    std::printf("caught %d hash %016llx\n", caught, net.all());
+}
+
+/// Steps, `change` some of them, steps.
+template <class F>
+void interrupted(F&& change) {
+    Net net(6, 2 * MiB, 4 * MiB);
+    for (int i = 0; i < 14; ++i) {
+        net.step();
+        pause_ms(10);
+    }
+    change(net);
+    for (int i = 0; i < 10; ++i) net.step();
+    std::printf("hash %016llx\n", net.all());
+}
+
+/// Large memory up to the limit and over it, then thousands of small allocations; all of it again within steps.
+void small(int count) {
+    Net net(6, 2 * MiB, 4 * MiB);
+    std::vector<Memory> kept;
+    auto more = [&](int n, u64 bytes) {
+        for (int i = 0; i < n; ++i) {
+            kept.push_back(allocate(bytes));
+            op(kept.back(), net.weights[static_cast<std::size_t>(i) % net.weights.size()], {}, static_cast<u64>(i), false);
+        }
+    };
+    more(count, 16 * 1024);
+    for (int i = 0; i < 20; ++i) {
+        net.step();
+        pause_ms(10);
+    }
+    more(count, 16 * 1024);
+    more(3, 700 * 1024);
+    for (int i = 0; i < 20; ++i) {
+        net.step();
+        pause_ms(10);
+    }
+    u64 h = net.all();
+    for (Memory& m : kept) h = hash(m, h);
+    std::printf("hash %016llx\n", h);
+}
+
+/// In the middle of a step, everything is read behind the back of whoever looks at the arguments.
+void hidden(int after) {
+    Net net(6, 2 * MiB, 4 * MiB);
+    u64* sum;
+    CHECK(cudaMalloc(&sum, sizeof *sum));
+    CHECK(cudaMemset(sum, 0, sizeof *sum));
+    for (int i = 0; i < after; ++i) {
+        net.step();
+        pause_ms(10);
+    }
+    CHECK(cudaDeviceSynchronize());
+    std::printf("peeking\n");
+    std::fflush(stdout);
+    for (auto* all : {&net.weights, &net.moments})
+        for (Memory& m : *all) {
+            peek<<<1, 1>>>(sum, reinterpret_cast<u64>(m.data) ^ 0x5A5A5A5A5A5A5A5Aull);
+            CHECK(cudaGetLastError());
+            CHECK(cudaDeviceSynchronize());
+        }
+    u64 got = 0;
+    CHECK(cudaMemcpy(&got, sum, sizeof got, cudaMemcpyDeviceToHost));
+    std::printf("sum %016llx\n", got);
+}
+
+/// A net on each device, in turns and by threads of their own.
+void devices(int count) {
+    std::vector<u64> hashes(static_cast<std::size_t>(2 * count));
+    {
+        std::vector<Net> nets;
+        for (int d = 0; d < count; ++d) {
+            CHECK(cudaSetDevice(d));
+            nets.emplace_back(4 + d, 2 * MiB, 4 * MiB);
+        }
+        for (int i = 0; i < 16; ++i) {
+            for (int d = 0; d < count; ++d) {
+                CHECK(cudaSetDevice(d));
+                nets[static_cast<std::size_t>(d)].step();
+            }
+            pause_ms(10);
+        }
+        for (int d = 0; d < count; ++d) {
+            CHECK(cudaSetDevice(d));
+            hashes[static_cast<std::size_t>(d)] = nets[static_cast<std::size_t>(d)].all();
+            nets[static_cast<std::size_t>(d)].free_all();
+        }
+    }
+    std::vector<std::thread> all;
+    for (int d = 0; d < count; ++d)
+        all.emplace_back([d, count, &hashes] {
+            CHECK(cudaSetDevice(d));
+            Net net(5 + d, 2 * MiB, 4 * MiB);
+            for (int i = 0; i < 24; ++i) {
+                net.step();
+                pause_ms(5);
+            }
+            hashes[static_cast<std::size_t>(count + d)] = net.all();
+            net.free_all();
+        });
+    for (std::thread& t : all) t.join();
+    for (u64 h : hashes) std::printf("hash %016llx\n", h);
+}
+
 void device_reset() {
     for (int round = 0; round < 2; ++round) {
         Net net(5, 2 * MiB, 4 * MiB);
@@ -363,6 +495,22 @@ int main(int argc, char** argv) {
     if (what == "steady") steady(number(2, 12));
     else if (what == "change") change(static_cast<unsigned>(number(2, 1)), number(3, 40));
     else if (what == "grow") grow();
+    else if (what == "throw") throwing();
+    else if (what == "batch") interrupted([](Net& net) {
+        for (int i = 0; i < 14; ++i) {
+            net.step(2);
+            pause_ms(10);
+        }
+    });
+    else if (what == "evaluate") interrupted([](Net& net) {
+        for (int i = 0; i < 3; ++i) {
+            std::printf("eval %016llx\n", net.evaluate());
+            net.step();
+        }
+    });
+    else if (what == "small") small(number(2, 200));
+    else if (what == "hidden") hidden(number(2, 24));
+    else if (what == "devices") devices(number(2, 2));
     else if (what == "reset") device_reset();
     else if (what == "graphs") graphs();
     else if (what == "threads") threads(number(2, 3));
@@ -376,7 +524,7 @@ int main(int argc, char** argv) {
         std::printf("leaving\n");
         std::exit(3);
     } else {
-        std::fprintf(stderr, "usage: replay_probe steady|change|grow|reset|graphs|threads|table|streams|async|exit [numbers]\n");
+        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|small|hidden|devices|reset|graphs|threads|table|streams|async|exit [numbers]\n");
         return 2;
     }
     return 0;

@@ -397,6 +397,13 @@ void drain() {
     }
 }
 
+bool reachable(CUdeviceptr address, std::uint64_t bytes) {
+    std::lock_guard guard(world->mutex);
+    auto next = world->mapped.lower_bound(address);
+    if (next != world->mapped.end() && next->first < address + bytes) return true;
+    return next != world->mapped.begin() && std::prev(next)->first + std::prev(next)->second.bytes > address;
+}
+
 const std::vector<std::string>& errors() {
     return world->errors;
 }

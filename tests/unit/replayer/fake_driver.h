@@ -31,6 +31,8 @@ void synchronize(CUstream stream);
 /// Everything issued so far is done.
 void drain();
 
+/// Any of these bytes can be reached by the device.
+bool reachable(CUdeviceptr address, std::uint64_t bytes);
 /// Broken rules so far, one line each; empty is good.
 const std::vector<std::string>& errors();
 struct Calls {

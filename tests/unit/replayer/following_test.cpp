@@ -113,3 +113,119 @@ TEST_CASE("a thousand switches between on demand and plans") {
     }
     w.finish();
 }
+
+TEST_CASE("a thousand switches from plan to plan at random boundaries") {
+    for (double laziness : {0.0, 0.6, 1.0}) {
+        World w(11, laziness, 18, {3, 1, 2, 2, false});
+        w.manager->steering.back_off = false;
+        for (int i = 0; i < 10; ++i) w.training->step(1);
+        REQUIRE(w.manager->steering.planned());
+        // Plans by every planner, for all there is and for less.
+        auto script = w.manager->scripts.begin()->second;
+        std::vector<std::shared_ptr<const PlanScript>> plans;
+        for (const char* name : {"fast", "belady-prefetch", "belady", "lru"})
+            for (std::int64_t less : {0, 2})
+                if (auto plan = w.manager->make(script, name, w.manager->room() - less * std::int64_t{kPage}))
+                    plans.push_back(plan);
+        REQUIRE(plans.size() >= 4);
+        std::mt19937_64 random(5);
+        const std::uint64_t before = w.manager->steering.counts().installs;
+        while (w.manager->steering.counts().installs - before < 340) {
+            if (random() % 8 != 0) w.manager->steering.offer(plans[random() % plans.size()], -1'000'000);
+            w.training->step(1);
+            if (random() % 16 == 0) w.training->wrong += w.program->check_all();
+        }
+        CAPTURE(laziness, w.manager->changes.back());
+        CHECK(w.manager->steering.counts().divergences == 0);
+        CHECK(w.manager->steering.counts().refused_plans == 0);
+        w.finish();
+    }
+}
+
+TEST_CASE("a new plan is strict for two iterations: what is absent cannot be reached") {
+    for (bool for_good : {false, true}) {
+        CAPTURE(for_good);
+        World w(3, 0.5, 24, {6, 2, 4, 2, false});
+        w.manager->steering.strict_for_good = for_good;
+        int reached = 0, absent = 0;
+        w.manager->on_op = [&] {
+            w.residency->for_each_large([&](Buffer& b) {
+                if (b.backed) return;
+                ++absent;
+                reached += reachable(b.address, b.bytes);
+            });
+        };
+        while (!w.manager->steering.planned()) w.training->step(1);
+        reached = absent = 0;
+        w.training->step(1);
+        CHECK_FALSE(w.manager->steering.settled() != for_good);
+        CHECK(absent > 0);
+        CHECK(reached == 0);
+        w.training->step(1);
+        CHECK(w.manager->steering.planned());
+        CHECK(absent > 0);
+        // The second ends here, and with it strictness.
+        for (int i = 0; i < 3; ++i) w.training->step(1);
+        CHECK((reached == 0) == for_good);
+        CHECK(w.manager->steering.settled());
+        const Calls before = calls();
+        w.training->step(1);
+        CHECK((calls().mapping() == before.mapping()) == !for_good);
+        CHECK(w.manager->steering.counts().divergences == 0);
+        w.finish();
+    }
+}
+
+TEST_CASE("a use that was missed faults while a plan is strict") {
+    World w(3, 0.5, 24, {6, 2, 4, 1, false});
+    w.manager->steering.strict_for_good = true;
+    for (int i = 0; i < 14; ++i) w.training->step(1);
+    REQUIRE(w.manager->steering.planned());
+    w.manager->on_op = {};
+    const int hidden = w.training->weights()[0];
+    Buffer& b = w.program->buffer(hidden);
+    while (b.backed) {
+        // Somewhere in the step it is out.
+        bool out = false;
+        w.manager->on_op = [&] { out = out || !b.backed; };
+        w.training->step(1);
+        REQUIRE(out);
+        break;
+    }
+    int faults = 0;
+    w.manager->on_op = [&] {
+        if (b.backed || faults != 0) return;
+        launch(new_stream(), {{b.address, b.bytes}}, [] {});
+        drain();
+        faults = static_cast<int>(errors().size());
+    };
+    w.training->step(1);
+    CHECK(faults == 1);
+}
+
+TEST_CASE("small allocations that outgrow a plan lead to one that leaves them room") {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        CAPTURE(seed);
+        World w(seed, seed % 2 ? 0.5 : 1.0, 30, {6, 2, 4, 1 + static_cast<int>(seed % 2), false});
+        for (int i = 0; i < 12; ++i) w.training->step(1);
+        REQUIRE(w.manager->steering.planned());
+        // More than a page of them at once, some kept for good.
+        std::vector<int> kept;
+        for (int i = 0; i < 12; ++i) {
+            kept.push_back(w.program->allocate(1000));
+            REQUIRE(kept.back() >= 0);
+            REQUIRE(w.program->kernel(300, {}, {kept.back()}) == CUDA_SUCCESS);
+        }
+        for (int i = 0; i < 12; ++i) w.training->step(1);
+        CAPTURE(w.manager->changes, w.manager->problems);
+        CHECK(w.manager->steering.planned());
+        const std::uint64_t left = w.manager->steering.counts().divergences;
+        CHECK(left <= 2);
+        // The new plan has a page to spare.
+        for (int i = 0; i < 3; ++i) REQUIRE(w.program->allocate(1000) >= 0);
+        for (int i = 0; i < 4; ++i) w.training->step(1);
+        CHECK(w.manager->steering.counts().divergences == left);
+        CHECK(w.manager->steering.planned());
+        w.finish();
+    }
+}

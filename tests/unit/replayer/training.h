@@ -22,6 +22,7 @@ struct FollowingManager : Manager {
         steering.on_change = [this](bool planned, const std::string& line) {
             changes.push_back((planned ? "+" : "-") + line);
         };
+        steering.on_no_room = [this](std::uint64_t signature) { outgrown = signature; };
     }
     CUresult allocate(std::uint64_t bytes, Buffer*& buffer) override {
         const BufferId id = ++ids;
@@ -65,7 +66,19 @@ struct FollowingManager : Manager {
             version = recorder.version();
             plan();
         }
+        if (outgrown != 0) {
+            reserve += 2 * static_cast<std::int64_t>(kPage);
+            auto script = scripts[outgrown];
+            outgrown = 0;
+            if (auto made = make(script, "fast", room())) steering.offer(made);
+        }
         if (steering.after_op(mark)) ++boundaries;
+        if (on_op) on_op();
+    }
+    std::int64_t room() const {
+        return static_cast<std::int64_t>(residency.memory().limit_pages() * kPage -
+                                         residency.arena().held_bytes()) -
+               reserve;
     }
     void plan(const char* name = "fast", int gain = 3) {
         auto steady = recorder.steady_with_durations();
@@ -73,16 +86,14 @@ struct FollowingManager : Manager {
         std::int64_t bytes = 0;
         for (const TensorRecord& t : steady->tensors)
             if (!t.small) bytes += t.bytes;
-        const auto room = static_cast<std::int64_t>((residency.memory().limit_pages()) * kPage -
-                                                    residency.arena().held_bytes());
-        if (bytes <= room) return;
+        if (bytes <= room()) return;
         auto script = std::make_shared<IterationScript>(steady);
         scripts[steady->signature] = script;
         steering.know(script);
-        if (auto made = make(script, name, room)) steering.offer(made, gain);
+        if (auto made = make(script, name, room())) steering.offer(made, gain);
     }
     std::shared_ptr<const PlanScript> make(std::shared_ptr<const IterationScript> script,
-                                           const std::string& name, std::int64_t room) {
+                                           const std::string& name, std::int64_t room_bytes) {
         // Small tensors have bytes of their own in the graph: leave them to the plan's arena only in the
         // runtime's way.
         Iteration part = script->iteration();
@@ -112,7 +123,7 @@ struct FollowingManager : Manager {
         names.graph = "test";
         planner::PlanOptions options;
         options.planner = name;
-        options.limit_bytes = room;
+        options.limit_bytes = room_bytes;
         options.chunk_bytes = kPage;
         options.arena_below_bytes = 0;
         options.seconds = 0.2;
@@ -141,7 +152,10 @@ struct FollowingManager : Manager {
     Recorder recorder;
     BufferId ids = 0;
     std::uint64_t seq = 0, version = 0, boundaries = 0;
+    std::uint64_t outgrown = 0;  ///< signature of an iteration whose plan left too little room
+    std::int64_t reserve = 0;    ///< bytes that plans must leave
     bool planning = true;
+    std::function<void()> on_op;
     std::vector<std::string> changes, problems;
     std::map<std::uint64_t, std::shared_ptr<const IterationScript>> scripts;
 };
