@@ -54,6 +54,12 @@ class FlatMap {
         --size_;
     }
 
+    template <class Visit>
+    void for_each(Visit&& visit) const {
+        for (const Entry& entry : entries_)
+            if (entry.used) visit(entry.key, entry.value);
+    }
+
   private:
     struct Entry {
         std::uint64_t key = 0;

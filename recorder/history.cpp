@@ -97,19 +97,23 @@ BufferSlot History::slot_of(BufferId id) {
 }
 
 std::uint64_t History::op(const OpView& op) {
-    OpHistory record;
-    record.touch_begin = touches.end();
-    record.touch_count = op.touch_count;
+    const std::uint64_t seq = ops.end();
+    const std::uint64_t before = seq > ops.first() ? ops[seq - 1].prefix_hash : 0;
+    const std::uint64_t touch_begin = touches.end();
     for (std::uint32_t i = 0; i < op.touch_count; ++i)
         touches.push({slot_of(op.touches[i].buffer), op.touches[i].access}, may_grow());
+    OpHistory& record = ops.add(may_grow());
+    record.touch_begin = touch_begin;
+    record.touch_count = op.touch_count;
     std::uint32_t next = 0;
     record.key = match_key(op, [&](BufferId) {
-        const BufferHistory& buffer = buffers[touches[record.touch_begin + next++].slot];
+        const BufferHistory& buffer = buffers[touches[touch_begin + next++].slot];
         return BufferShape{buffer.bytes, buffer.small};
     });
     record.live_bytes = live_bytes_;
     record.small_live = small_live_;
     record.token = mix(record.key, static_cast<std::uint64_t>(live_bytes_));
+    record.prefix_hash = mod_add(mod_multiply(before, kBase), record.token % kPrime);
     record.function = op.function;
     record.range = range_;
     record.kind = op.kind;
@@ -117,11 +121,8 @@ std::uint64_t History::op(const OpView& op) {
     record.stream = op.stream;
     record.large_places = places_[0];
     record.event = events.end();
-    const std::uint64_t seq = ops.end();
-    const std::uint64_t before = seq > ops.first() ? ops[seq - 1].prefix_hash : 0;
-    record.prefix_hash = mod_add(mod_multiply(before, kBase), record.token % kPrime);
+    record.duration_ns = 0;
     events.push({EventKind::op, 0, seq}, may_grow());
-    ops.push(record, may_grow());
     return seq;
 }
 

@@ -26,9 +26,11 @@ class Ring {
     bool has(std::uint64_t i) const { return i >= first_ && i < end_; }
     T& operator[](std::uint64_t i) { return data_[i & (data_.size() - 1)]; }
     const T& operator[](std::uint64_t i) const { return data_[i & (data_.size() - 1)]; }
-    void push(const T& value, bool may_grow = true) {
+    void push(const T& value, bool may_grow = true) { add(may_grow) = value; }
+    /// A new entry that still holds what it held before: every field must be set.
+    T& add(bool may_grow = true) {
         if (end_ - first_ == data_.size()) make_room(may_grow);
-        (*this)[end_++] = value;
+        return (*this)[end_++];
     }
 
   private:
@@ -69,7 +71,7 @@ struct BufferHistory {
     bool escaped = false;
 };
 
-struct OpHistory {
+struct OpHistory {                  // History::op() sets every field
     std::uint64_t key = 0;          ///< match_key()
     std::uint64_t token = 0;        ///< key and the bytes live: equal in equal places of the loop
     std::uint64_t prefix_hash = 0;  ///< polynomial hash of all tokens up to and including this one
@@ -126,6 +128,8 @@ class History {
     /// Does op `i` do to the same buffers what op `i - lag` did: to the very same ones, or to ones born at
     /// the same place of their own period?
     bool same_place(std::uint64_t i, std::uint64_t lag) const;
+    /// The slot of a live buffer; null if unknown. Valid until the next change.
+    const BufferSlot* live_slot(BufferId id) const { return slot_by_id_.find(id); }
     std::int64_t live_bytes() const { return live_bytes_; }
     /// Of ops with this match key, however long ago they were timed; 0: never.
     std::int64_t known_duration(std::uint64_t key) const;

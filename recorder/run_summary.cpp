@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "recorder/feed.h"
 #include "recorder/record.h"
@@ -33,12 +34,11 @@ RunSummary::RunSummary(IterationFinder& finder, std::size_t history)
 void RunSummary::record(const std::uint64_t* words) {
     switch (record_type(words[0])) {
         case RecordType::allocate:
-            allocate(words);
-            break;
         case RecordType::release:
-            release(words[1]);
+            follow_events();
             break;
         case RecordType::op:
+            next_event_ = finder_.history().events.end();
             host_ns_.push(words[6]);
             break;
         case RecordType::swap:
@@ -51,9 +51,7 @@ void RunSummary::record(const std::uint64_t* words) {
             figure(words);
             break;
         case RecordType::text:
-            if (static_cast<TextKind>(record_flag(words[0])) == TextKind::escape)
-                if (const Live* found = live_.find(words[1]); found && escaped_.size() < kMaxEscaped)
-                    escaped_[words[1]] = {*found, std::string(text_of_record(words))};
+            if (static_cast<TextKind>(record_flag(words[0])) == TextKind::escape) escape(words);
             break;
         case RecordType::duration:
         case RecordType::mark:
@@ -66,33 +64,50 @@ void RunSummary::record(const std::uint64_t* words) {
 // --- what the program holds
 // -------------------------------------------------------------------------------------
 
-void RunSummary::allocate(const std::uint64_t* words) {
+// The history knows each buffer: what it has noted since the last record.
+void RunSummary::follow_events() {
+    const History& history = finder_.history();
+    for (; next_event_ < history.events.end(); ++next_event_) {
+        const EventHistory& event = history.events[next_event_];
+        if (event.kind == EventKind::allocate) allocated(event.slot);
+        if (event.kind == EventKind::release) released(event.slot);
+    }
+}
+
+void RunSummary::allocated(BufferSlot slot) {
+    const BufferHistory& buffer = finder_.history().buffers[slot];
     ++allocations_;
-    const auto bytes = static_cast<std::int64_t>(words[2]);
-    release(words[1]);
-    live_[words[1]] = {bytes, words[3], false};
-    live_bytes_ = wrapping_add(live_bytes_, bytes);
-    SiteTotal& total = by_site_[words[3]];
+    ++live_buffers_;
+    if (slot >= state_.size()) state_.resize(finder_.history().buffers.size());
+    state_[slot] = kAnnounced;
+    live_bytes_ = wrapping_add(live_bytes_, buffer.bytes);
+    SiteTotal& total = by_site_[buffer.site];
     ++total.buffers;
-    total.bytes = wrapping_add(total.bytes, bytes);
+    total.bytes = wrapping_add(total.bytes, buffer.bytes);
     if (live_bytes_ > peak_bytes_) {
         peak_bytes_ = live_bytes_;
         peak_is_noted_ = false;
     }
 }
 
-void RunSummary::release(BufferId id) {
-    const Live* found = live_.find(id);
-    if (!found) return;
+void RunSummary::released(BufferSlot slot) {
+    if (slot >= state_.size() || state_[slot] == 0) return;  // was used without having been announced
     if (!peak_is_noted_) note_peak();
-    const Live buffer = *found;
+    const BufferHistory& buffer = finder_.history().buffers[slot];
+    --live_buffers_;
     live_bytes_ = wrapping_add(live_bytes_, -buffer.bytes);
-    if (buffer.absent) absent_bytes_ = wrapping_add(absent_bytes_, -buffer.bytes);
-    const auto total = by_site_.find(buffer.site);
-    --total->second.buffers;
-    total->second.bytes = wrapping_add(total->second.bytes, -buffer.bytes);
-    if (total->second.buffers == 0) by_site_.erase(total);
-    live_.erase(id);
+    if (state_[slot] & kAbsent) absent_bytes_ = wrapping_add(absent_bytes_, -buffer.bytes);
+    state_[slot] = 0;
+    SiteTotal& total = by_site_[buffer.site];
+    total.bytes = wrapping_add(total.bytes, -buffer.bytes);
+    if (--total.buffers == 0) by_site_.erase(buffer.site);
+}
+
+void RunSummary::escape(const std::uint64_t* words) {
+    const BufferSlot* slot = finder_.history().live_slot(words[1]);
+    if (!slot || escaped_.size() >= kMaxEscaped) return;
+    const BufferHistory& buffer = finder_.history().buffers[*slot];
+    escaped_[words[1]] = {buffer.bytes, buffer.site, std::string(text_of_record(words))};
 }
 
 // The set at the peak is taken when the first buffer after it goes: once per new maximum.
@@ -117,12 +132,12 @@ void RunSummary::swap(const std::uint64_t* words) {
     if (seen.kind == SwapKind::out) add(out_total_, seen.bytes);
     drops_ += seen.kind == SwapKind::drop;
     any_swap_ = true;
-    Live* found = live_.find(seen.buffer);
-    if (!found) return;
-    const bool absent = seen.kind != SwapKind::in;
-    if (absent != found->absent)
-        absent_bytes_ = wrapping_add(absent_bytes_, absent ? found->bytes : -found->bytes);
-    found->absent = absent;
+    const BufferSlot* slot = finder_.history().live_slot(seen.buffer);
+    if (!slot || *slot >= state_.size() || state_[*slot] == 0) return;
+    const std::int64_t bytes = finder_.history().buffers[*slot].bytes;
+    const std::uint8_t now = seen.kind == SwapKind::in ? kAnnounced : kAnnounced | kAbsent;
+    if (now != state_[*slot]) absent_bytes_ = wrapping_add(absent_bytes_, now & kAbsent ? bytes : -bytes);
+    state_[*slot] = now;
     peak_resident_ = std::max(peak_resident_, wrapping_add(live_bytes_, -absent_bytes_));
 }
 
@@ -201,17 +216,18 @@ IterationTraffic RunSummary::traffic_of(const Iteration& it, bool& stalls_known)
 // --------------------------------------------------------------------------------------------------
 
 void RunSummary::fill_peak(ReportModel& m, const GraphNames& names) const {
-    for (const auto& [site, total] : at_peak_)
+    at_peak_.for_each([&](std::uint64_t site, const SiteTotal& total) {
         m.peak.push_back({site_name(names, site), total.buffers, total.bytes, false});
+    });
     merge_and_sort(m.peak);
 }
 
 void RunSummary::fill_unmovable(ReportModel& m, const GraphNames& names) const {
     std::map<std::pair<std::string, std::string>, SiteTotal> unmovable;
     for (const auto& [id, escaped] : escaped_) {
-        SiteTotal& total = unmovable[{site_name(names, escaped.buffer.site), escaped.reason}];
+        SiteTotal& total = unmovable[{site_name(names, escaped.site), escaped.reason}];
         ++total.buffers;
-        add(total.bytes, escaped.buffer.bytes);
+        add(total.bytes, escaped.bytes);
     }
     for (const auto& [key, total] : unmovable)
         m.unmovable.push_back({key.first, key.second, total.buffers, total.bytes});

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "recorder/export.h"
 #include "recorder/flat_map.h"
@@ -30,7 +30,7 @@ class RunSummary {
     /// After the finder was fed the same record.
     void record(const std::uint64_t* words);
 
-    std::size_t live_buffers() const { return live_.size(); }
+    std::size_t live_buffers() const { return live_buffers_; }
     std::uint64_t allocations() const { return allocations_; }
 
     /// The main loop: of all loops the one with the most ops times bytes, the one in force counted up to now.
@@ -41,11 +41,6 @@ class RunSummary {
               const GraphNames& names);
 
   private:
-    struct Live {
-        std::int64_t bytes = 0;
-        std::uint64_t site = 0;
-        bool absent = false;
-    };
     struct SiteTotal {
         std::int64_t buffers = 0, bytes = 0;
     };
@@ -60,7 +55,8 @@ class RunSummary {
         std::int64_t ns = 0;
     };
     struct Escaped {
-        Live buffer;
+        std::int64_t bytes = 0;
+        std::uint64_t site = 0;
         std::string reason;
     };
     struct Loop {
@@ -68,8 +64,10 @@ class RunSummary {
         std::uint64_t ops = 0;
     };
 
-    void allocate(const std::uint64_t* words);
-    void release(BufferId id);
+    void follow_events();
+    void allocated(BufferSlot slot);
+    void released(BufferSlot slot);
+    void escape(const std::uint64_t* words);
     void swap(const std::uint64_t* words);
     void figure(const std::uint64_t* words);
     void note_peak();
@@ -80,8 +78,11 @@ class RunSummary {
     void fill_unmovable(ReportModel& model, const GraphNames& names) const;
 
     IterationFinder& finder_;
-    FlatMap<Live> live_;
-    std::unordered_map<std::uint64_t, SiteTotal> by_site_, at_peak_;
+    std::uint64_t next_event_ = 0;     // of the finder's history
+    std::vector<std::uint8_t> state_;  // by slot of the history: kAnnounced, kAbsent
+    static constexpr std::uint8_t kAnnounced = 1, kAbsent = 2;
+    std::size_t live_buffers_ = 0;
+    FlatMap<SiteTotal> by_site_, at_peak_;
     std::int64_t live_bytes_ = 0, peak_bytes_ = 0, absent_bytes_ = 0, peak_resident_ = 0;
     std::uint64_t peak_seq_ = 0, allocations_ = 0;
     bool peak_is_noted_ = true;

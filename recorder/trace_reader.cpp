@@ -60,70 +60,70 @@ struct Input {
 
 class Decoder {
   public:
-    Decoder(Input& in, std::vector<std::uint64_t>& words) : in_(in), words_(words) {}
+    // `words` has room for any record.
+    Decoder(Input& in, std::uint64_t* words) : in_(in), words_(words) {}
 
-    bool record() {
+    /// Number of words, 0: no record.
+    std::size_t record() {
         const std::uint8_t type = in_.byte();
         const std::uint8_t flag = in_.byte();
-        words_.assign(1, 0);
-        switch (static_cast<RecordType>(type)) {
-            case RecordType::allocate:
-                if (flag > 1) return false;
-                words_.push_back(last_.buffer += in_.difference());
-                for (int i = 0; i < 3; ++i) words_.push_back(in_.number());
-                if (words_[2] >> kMaxValueBits) return false;
-                break;
-            case RecordType::release:
-                words_.push_back(last_.buffer += in_.difference());
-                break;
-            case RecordType::op:
-                if (!op(flag)) return false;
-                break;
-            case RecordType::duration:
-            case RecordType::stall:
-                words_.push_back(last_.seq += in_.difference());
-                words_.push_back(in_.number());
-                if (words_[2] >> kMaxValueBits) return false;
-                break;
-            case RecordType::range:
-                words_.push_back(in_.number());
-                break;
-            case RecordType::figure:
-                if (flag > kLastFigureKind) return false;
-                words_.push_back(in_.number());
-                if (words_[1] >> kMaxValueBits) return false;
-                break;
-            case RecordType::mark:
-                break;
-            case RecordType::swap:
-                if (flag > 5) return false;
-                words_.push_back(last_.buffer += in_.difference());
-                words_.push_back(in_.number());
-                words_.push_back(last_.seq += in_.difference());
-                if (words_[2] >> kMaxValueBits) return false;
-                break;
-            case RecordType::text:
-                if (!text(flag)) return false;
-                break;
-            case RecordType::device:
-                for (int i = 0; i < 6; ++i) {
-                    words_.push_back(in_.number());
-                    if (words_.back() >> kMaxValueBits) return false;
-                }
-                break;
-            default:
-                return false;
-        }
-        words_[0] = record_header(static_cast<RecordType>(type), flag, words_.size());
-        return in_.ok;
+        end_ = words_ + 1;
+        if (!fields(static_cast<RecordType>(type), flag) || !in_.ok) return 0;
+        const auto count = static_cast<std::size_t>(end_ - words_);
+        words_[0] = record_header(static_cast<RecordType>(type), flag, count);
+        return count;
     }
 
   private:
+    void put(std::uint64_t word) { *end_++ = word; }
+    bool small(std::size_t i) const { return words_[i] >> kMaxValueBits == 0; }
+
+    bool fields(RecordType type, std::uint8_t flag) {
+        switch (type) {
+            case RecordType::allocate:
+                put(last_.buffer += in_.difference());
+                for (int i = 0; i < 3; ++i) put(in_.number());
+                return flag <= 1 && small(2);
+            case RecordType::release:
+                put(last_.buffer += in_.difference());
+                return true;
+            case RecordType::op:
+                return op(flag);
+            case RecordType::duration:
+            case RecordType::stall:
+                put(last_.seq += in_.difference());
+                put(in_.number());
+                return small(2);
+            case RecordType::range:
+                put(in_.number());
+                return true;
+            case RecordType::figure:
+                put(in_.number());
+                return flag <= kLastFigureKind && small(1);
+            case RecordType::mark:
+                return true;
+            case RecordType::swap:
+                put(last_.buffer += in_.difference());
+                put(in_.number());
+                put(last_.seq += in_.difference());
+                return flag <= 5 && small(2);
+            case RecordType::text:
+                return text(flag);
+            case RecordType::device:
+                for (std::size_t i = 1; i < 7; ++i) {
+                    put(in_.number());
+                    if (!small(i)) return false;
+                }
+                return true;
+        }
+        return false;
+    }
+
     bool op(std::uint8_t flag) {
         if (flag > static_cast<std::uint8_t>(OpKind::graph)) return false;
-        words_.push_back(last_.function += in_.difference());
-        for (int i = 0; i < 4; ++i) words_.push_back(in_.pair());
-        words_.push_back(last_.host_ns += in_.difference());
+        put(last_.function += in_.difference());
+        for (int i = 0; i < 4; ++i) put(in_.pair());
+        put(last_.host_ns += in_.difference());
         const std::uint64_t touches = in_.number();
         if (touches > kMaxRecordWords - kOpFixedWords || !in_.ok) return false;
         for (std::uint64_t i = 0; i < touches; ++i) {
@@ -131,38 +131,45 @@ class Decoder {
             last_.buffer += static_cast<std::uint64_t>(v >> 2);
             const std::uint64_t access = static_cast<std::uint64_t>(v) & 3;
             if (access == 0 || !in_.ok) return false;
-            words_.push_back(last_.buffer << 2 | access);
+            put(last_.buffer << 2 | access);
         }
         return true;
     }
 
     bool text(std::uint8_t flag) {
         if (flag > kLastTextKind) return false;
-        words_.push_back(in_.number());
+        put(in_.number());
         const std::uint64_t bytes = in_.number();
         if (!in_.ok || bytes > kMaxTextBytes || bytes > static_cast<std::uint64_t>(in_.end - in_.at))
             return false;
-        words_.push_back(bytes);
-        words_.resize(3 + (bytes + 7) / 8);
-        std::memcpy(words_.data() + 3, in_.at, bytes);
+        put(bytes);
+        if (bytes == 0) return true;
+        end_ += (bytes + 7) / 8;
+        end_[-1] = 0;
+        std::memcpy(words_ + 3, in_.at, bytes);
         in_.at += bytes;
         return true;
     }
 
     Input& in_;
-    std::vector<std::uint64_t>& words_;
+    std::uint64_t* words_;
+    std::uint64_t* end_ = nullptr;
     TraceDeltas last_;
 };
+
+static_assert(kMaxRecordWords >= 3 + (kMaxTextBytes + 7) / 8);
 
 }  // namespace
 
 bool decode_block(const std::uint8_t* raw, std::size_t size, std::vector<std::uint64_t>& words,
                   const TraceReader::Visitor& visit) {
+    words.resize(kMaxRecordWords);
     Input in{raw, raw + size};
-    Decoder decoder(in, words);
+    Decoder decoder(in, words.data());
     while (in.at != in.end) {
-        if (!decoder.record()) return false;
-        visit(words.data(), words.size());
+        const std::size_t count = decoder.record();
+        if (count == 0) return false;
+        visit(words.data(), count);
     }
     return true;
 }

@@ -16,7 +16,8 @@
 namespace swapadvisor {
 namespace {
 
-constexpr std::size_t kBlockTarget = 256 << 10;  // raw bytes after which a block is closed
+constexpr std::size_t kBlockTarget = 256 << 10;                     // raw bytes after which a block is closed
+constexpr std::size_t kMaxRecordBytes = kMaxRecordWords * 10 + 64;  // no word takes more as a varint
 constexpr int kCompressionLevel = 1;
 
 template <class T>
@@ -51,8 +52,9 @@ bool TraceWriter::open(const std::string& path) {
         return false;
     }
     if (!compressor_) compressor_ = ZSTD_createCCtx();
-    raw_.reserve(kBlockTarget + kMaxRecordWords * 10);
-    stored_.resize(kTraceBlockHeaderBytes + ZSTD_compressBound(kBlockTarget + kMaxRecordWords * 10));
+    raw_.resize(kBlockTarget + kMaxRecordBytes);
+    end_ = raw_.data();
+    stored_.resize(kTraceBlockHeaderBytes + ZSTD_compressBound(raw_.size()));
     std::uint8_t header[kTraceHeaderBytes] = {'S', 'W', 'A', 'P', 'T', 'R', 'C', '\n'};
     store(header + 8, kTraceVersion);
     if (::write(fd_, header, sizeof header) != static_cast<ssize_t>(sizeof header)) fail("write");
@@ -62,10 +64,10 @@ bool TraceWriter::open(const std::string& path) {
 
 void TraceWriter::put(std::uint64_t value) {
     while (value >= 0x80) {
-        raw_.push_back(static_cast<std::uint8_t>(value) | 0x80);
+        *end_++ = static_cast<std::uint8_t>(value) | 0x80;
         value >>= 7;
     }
-    raw_.push_back(static_cast<std::uint8_t>(value));
+    *end_++ = static_cast<std::uint8_t>(value);
 }
 
 void TraceWriter::put_signed(std::uint64_t difference) {
@@ -123,8 +125,8 @@ void TraceWriter::append(const std::uint64_t* words, std::size_t count) {
             case RecordType::text: {
                 put(words[1]);
                 put(words[2]);
-                const auto* bytes = reinterpret_cast<const std::uint8_t*>(words + 3);
-                raw_.insert(raw_.end(), bytes, bytes + words[2]);
+                std::memcpy(end_, words + 3, words[2]);
+                end_ += words[2];
                 break;
             }
             case RecordType::device:
@@ -133,7 +135,7 @@ void TraceWriter::append(const std::uint64_t* words, std::size_t count) {
         }
     }
     if (type == RecordType::op) ++ops_;
-    if (raw_.size() >= kBlockTarget) flush();
+    if (is_open() && raw_bytes() >= kBlockTarget) flush();
 }
 
 void TraceWriter::flush() {
@@ -141,11 +143,11 @@ void TraceWriter::flush() {
     std::uint8_t* header = stored_.data();
     const std::size_t stored = ZSTD_compressCCtx(
         static_cast<ZSTD_CCtx*>(compressor_), header + kTraceBlockHeaderBytes,
-        stored_.size() - kTraceBlockHeaderBytes, raw_.data(), raw_.size(), kCompressionLevel);
+        stored_.size() - kTraceBlockHeaderBytes, raw_.data(), raw_bytes(), kCompressionLevel);
     if (ZSTD_isError(stored)) return fail("compress");
     store(header, kTraceBlockMagic);
     store(header + 4, static_cast<std::uint32_t>(stored));
-    store(header + 8, static_cast<std::uint32_t>(raw_.size()));
+    store(header + 8, static_cast<std::uint32_t>(raw_bytes()));
     store(header + 12, records_);
     store(header + 16, block_first_op_);
     // The sum covers the header's own fields too: hash of the body, then of the header with that as seed.
@@ -159,7 +161,7 @@ void TraceWriter::flush() {
         done += static_cast<std::size_t>(n);
     }
     bytes_written_ += total;
-    raw_.clear();
+    end_ = raw_.data();
     records_ = 0;
     last_ = {};
     block_first_op_ = ops_;
@@ -169,7 +171,7 @@ void TraceWriter::fail(const char* what) {
     error_ = "the trace " + path_ + " ends early: cannot " + what + ": " + std::strerror(errno);
     ::close(fd_);
     fd_ = -1;
-    raw_.clear();
+    end_ = raw_.data();
 }
 
 void TraceWriter::close() {
@@ -182,7 +184,7 @@ void TraceWriter::close() {
 void TraceWriter::abandon() {
     if (is_open()) ::close(fd_);
     fd_ = -1;
-    raw_.clear();
+    end_ = raw_.data();
 }
 
 }  // namespace swapadvisor

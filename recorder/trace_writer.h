@@ -1,5 +1,5 @@
 // Trace files. Layout (little endian):
-//   file header, 16 bytes: "SWAPTRC" '\n', u32 version (1), u32 zero
+//   file header, 16 bytes: "SWAPTRC" '\n', u32 version, u32 zero
 //   blocks, each: 32-byte header {u32 magic "BLK1", u32 stored bytes, u32 raw bytes, u32 records, u64 first
 //   op seq, u64 xxh3 of the 24 bytes before it, seeded with the xxh3 of the stored bytes}, then the stored
 //   bytes: one zstd frame.
@@ -52,14 +52,16 @@ class TraceWriter {
     std::uint64_t bytes_written() const { return bytes_written_; }
 
   private:
-    void put_byte(std::uint8_t byte) { raw_.push_back(byte); }
+    void put_byte(std::uint8_t byte) { *end_++ = byte; }
     void put(std::uint64_t value);
     void put_signed(std::uint64_t difference);
     void fail(const char* what);
 
     int fd_ = -1;
     std::string path_, error_;
+    std::size_t raw_bytes() const { return static_cast<std::size_t>(end_ - raw_.data()); }
     std::vector<std::uint8_t> raw_, stored_;
+    std::uint8_t* end_ = nullptr;  // of what is in raw_, which always has room for one more record
     TraceDeltas last_;
     std::uint32_t records_ = 0;
     std::uint64_t ops_ = 0, block_first_op_ = 0;

@@ -1,9 +1,11 @@
-// Traces of long runs. The test proper is short; "recorder_tests [large]" writes ten million events and
-// prints what that and the reports cost, as CPU time of this process.
+// Traces of long runs. The test proper is short; "recorder_tests [.large]" writes ten million events (into
+// the file that LARGE_TRACE names, if it does) and prints what that and the reports cost, as CPU time of this
+// process.
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 
 #include "recorder/report_html.h"
 #include "recorder/trace_analysis.h"
@@ -50,9 +52,11 @@ Costs write_trace(const std::string& path, std::uint64_t events_wanted) {
 
 void check_trace(std::uint64_t events, bool print) {
     const TemporaryFile file(".trace");
-    const Costs costs = write_trace(file.path(), events);
+    const char* kept = print ? std::getenv("LARGE_TRACE") : nullptr;
+    const std::string path = kept ? kept : file.path();
+    const Costs costs = write_trace(path, events);
     const double before = cpu_seconds(RUSAGE_SELF);
-    const TraceAnalysis trace = analyse_trace(file.path());
+    const TraceAnalysis trace = analyse_trace(path);
     const double analysed = cpu_seconds(RUSAGE_SELF);
     const std::string html = report_html(trace.model), text = report_text(trace.model);
     const double rendered = cpu_seconds(RUSAGE_SELF);

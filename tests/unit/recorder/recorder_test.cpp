@@ -173,3 +173,28 @@ TEST_CASE("names of C functions stay, mangled ones become readable") {
     CHECK(demangled("_ZN2ns1kILi4EEEvPf") == "void ns::k<4>(float*)");
     CHECK(demangled("_Z" + std::string(100000, '1')).size() == 100002);
 }
+
+TEST_CASE("buffers that nobody announced count as nothing, one that is announced twice counts once") {
+    Recorder recorder({.synchronous = true});
+    Touch touches[] = {{77, Access::read_write}, {78, Access::read_write}};
+    OpView view;
+    view.touches = touches;
+    view.touch_count = 2;
+    recorder.allocate(5, 5 << 20, false, 0, nullptr);
+    recorder.op(view);
+    recorder.release(77);
+    recorder.release(99);
+    recorder.allocate(5, 3 << 20, false, 0, nullptr);  // its release was lost
+    recorder.allocate(6, 4 << 20, false, 0, nullptr);
+    recorder.swap(6, SwapKind::out, 4 << 20, 1, false);
+    recorder.release(6);
+    recorder.release(6);
+    recorder.op(view);
+    ReportModel model;
+    recorder.fill_report(model);
+    CHECK(model.peak_bytes == 7 << 20);
+    REQUIRE(model.peak.size() == 1);
+    CHECK(model.peak[0].buffers == 2);
+    CHECK(model.peak[0].bytes == 7 << 20);
+    CHECK(model.ops.empty());
+}
