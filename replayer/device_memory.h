@@ -26,7 +26,11 @@ struct Slot {
 class DeviceMemory {
   public:
     DeviceMemory(const DriverApi& api, CUdevice device, std::uint64_t page_bytes, std::uint64_t limit_pages)
-        : api_(api), device_(device), page_bytes_(page_bytes), limit_pages_(limit_pages) {}
+        : api_(api),
+          device_(device),
+          page_bytes_(page_bytes),
+          limit_pages_(limit_pages),
+          promised_pages_(limit_pages) {}
 
     /// CUDA_ERROR_OUT_OF_MEMORY if it would pass the limit or the device has no more.
     CUresult create(std::uint64_t pages, Slot& slot);
@@ -39,6 +43,12 @@ class DeviceMemory {
     std::uint64_t free_pages() const { return used_pages_ < limit_pages_ ? limit_pages_ - used_pages_ : 0; }
     /// The device turned out to have less than promised (another process took it).
     void lower_limit() { limit_pages_ = used_pages_; }
+    /// It may have more again. False if that was promised already.
+    bool restore_limit() {
+        const bool lowered = limit_pages_ < promised_pages_;
+        limit_pages_ = promised_pages_;
+        return lowered;
+    }
     std::uint64_t page_bytes() const { return page_bytes_; }
     std::uint64_t mapping_calls() const { return mapping_calls_; }
 
@@ -47,6 +57,7 @@ class DeviceMemory {
     CUdevice device_;
     std::uint64_t page_bytes_;
     std::uint64_t limit_pages_;
+    const std::uint64_t promised_pages_;
     std::uint64_t used_pages_ = 0;
     std::uint64_t mapping_calls_ = 0;
 };

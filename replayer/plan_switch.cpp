@@ -156,11 +156,13 @@ bool PlanSwitch::after_op(Mark mark) {
     if (position_ < 0 || !matcher_) return false;
     if (follower_) {
         follower_->after_op(position_, mark);
-        // Mapped in steps, within an iteration.
         if (PlannedPool* pool = residency_.pool();
-            pool != nullptr && !pool->settled() && !pool->strict() && (!may_install || may_install()))
+            pool != nullptr && !pool->settled() && (!may_install || may_install())) {
+            pool->hide_finished();
+            // In steps, within an iteration.
             pool->map_some(1 + 2 * matcher_->script().iteration().tensors.size() /
                                    static_cast<std::size_t>(matcher_->script().ops()));
+        }
     }
     if (!follower_ && may_install_early()) install(*current_, position_);
     if (position_ != matcher_->script().ops() - 1) return false;

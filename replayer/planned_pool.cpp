@@ -85,6 +85,7 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
         }
         first = end;
     }
+    leaving_.resize(atoms_.size());
     bindings_.resize(tensors.size());
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         PoolTensor& tensor = tensors[t];
@@ -147,15 +148,49 @@ CUresult PlannedPool::map(Binding& binding) {
     return CUDA_SUCCESS;
 }
 
-// Strict: nobody reaches the memory by this range any more. `uses`: what must be done before.
-CUresult PlannedPool::hide(Binding& binding, const MarkSet& uses) {
-    if (!strict_ || !binding.mapped) return CUDA_SUCCESS;
+// Strict: nobody is to reach the memory by this range any more, once `uses` are done.
+void PlannedPool::hide(Binding& binding, const MarkSet& uses) {
+    if (!strict_ || !binding.mapped || binding.leaving) return;
+    binding.leaving = true;
+    binding.last = uses;
+    ++leaving_count_;
+    for (std::uint32_t a : binding.atoms) leaving_[a] = &binding;
+    // So that it can be told when they are done.
+    uses.for_each([&](Mark mark) { residency_.timeline().record(mark.queue); });
+}
+
+void PlannedPool::stay(Binding& binding) {
+    if (!binding.leaving) return;
+    binding.leaving = false;
+    binding.last.clear();
+    --leaving_count_;
+    for (std::uint32_t a : binding.atoms) leaving_[a] = nullptr;
+}
+
+CUresult PlannedPool::finish_hiding(Binding& binding) {
     ContextScope scope(residency_.api(), residency_.context());
-    CUresult result = residency_.timeline().wait(uses);
+    CUresult result = residency_.timeline().wait(binding.last);
     if (result == CUDA_SUCCESS)
         result = residency_.memory().unmap(binding.range.address, binding.range.pages);
-    if (result == CUDA_SUCCESS) binding.mapped = false;
-    return result;
+    if (result != CUDA_SUCCESS) return result;
+    binding.mapped = false;
+    stay(binding);
+    return CUDA_SUCCESS;
+}
+
+void PlannedPool::hide_finished() {
+    if (leaving_count_ == 0) return;
+    for (Binding& binding : bindings_) {
+        if (!binding.leaving) continue;
+        bool done = true;
+        binding.last.for_each([&](Mark mark) { done = done && residency_.timeline().done(mark); });
+        if (done) finish_hiding(binding);
+    }
+}
+
+void PlannedPool::end_strictness() {
+    strict_ = false;
+    for (Binding& binding : bindings_) stay(binding);
 }
 
 void PlannedPool::map_some(std::size_t count) {
@@ -225,6 +260,10 @@ CUresult PlannedPool::claim(Buffer& buffer) {
         if (holder->stamp == residency_.stamp() || holder->holds != 0) return CUDA_ERROR_NOT_PERMITTED;
         if (CUresult result = evict(*holder); result != CUDA_SUCCESS) return result;
     }
+    stay(binding);
+    for (std::uint32_t a : binding.atoms)
+        if (leaving_[a] != nullptr)
+            if (CUresult result = finish_hiding(*leaving_[a]); result != CUDA_SUCCESS) return result;
     if (!binding.mapped)
         if (CUresult result = map(binding); result != CUDA_SUCCESS) return result;
     for (std::uint32_t a : binding.atoms) {
@@ -258,15 +297,14 @@ CUresult PlannedPool::evict(Buffer& buffer, Mark after) {
         }
     if (buffer.place == Place::resident) buffer.place = Place::absent;
     buffer.backed = false;
-    MarkSet all;
     if (strict_) {
-        all = guard;
-        all.add(buffer.uses);
-        all.add(buffer.ready);
+        guard.add(buffer.uses);
+        guard.add(buffer.ready);
+        hide(binding, guard);
     }
     buffer.ready.clear();
     buffer.uses.clear();
-    return hide(binding, all);
+    return CUDA_SUCCESS;
 }
 
 CUresult PlannedPool::unmap_all() {
@@ -274,10 +312,12 @@ CUresult PlannedPool::unmap_all() {
     for (Binding& binding : bindings_) {
         if (!binding.mapped) continue;
         CUresult one = residency_.memory().unmap(binding.range.address, binding.range.pages);
-        if (one == CUDA_SUCCESS)
-            binding.mapped = false;
-        else
+        if (one != CUDA_SUCCESS) {
             result = one;
+            continue;
+        }
+        binding.mapped = false;
+        stay(binding);
     }
     return result;
 }
@@ -305,6 +345,8 @@ CUresult PlannedPool::dissolve() {
     }
     for (Slot& atom : atoms_) residency_.memory().release(atom);
     atoms_.clear();
+    leaving_.clear();
+    leaving_count_ = 0;
     return CUDA_SUCCESS;
 }
 

@@ -4,8 +4,9 @@
 //
 // Ranges are mapped when they are first claimed, the rest of them a few at a time (map_some), so that an
 // iteration boundary does not stall on it. While the pool is strict a range is mapped only as long as its
-// tensor is on the device: a use that nobody saw coming faults instead of touching someone else's bytes.
-// That costs what on demand costs: an eviction waits for the device and unmaps, an arrival maps.
+// tensor is on the device, at the latest until someone else takes its atoms: a use that nobody saw coming
+// faults instead of touching someone else's bytes. That costs what on demand costs: taking over an atom
+// waits for the device and unmaps, an arrival maps.
 //
 // The pool is cut into atoms, the longest runs of chunks that no placement splits: one handle each. An atom
 // has at most one holder at a time; whoever takes it over waits for its guard (the former holder's last uses
@@ -69,7 +70,9 @@ class PlannedPool {
     // --- mappings
     // ---------------------------------------------------------------------------------------------------
     bool strict() const { return strict_; }
-    void end_strictness() { strict_ = false; }
+    void end_strictness();
+    /// Strict: unmaps the ranges of what has left and is done.
+    void hide_finished();
     /// Every range is mapped for good: from here on there is no mapping call.
     bool settled() const { return !strict_ && next_unmapped_ == bindings_.size(); }
     /// Maps `count` more of the ranges that are not yet, if not strict.
@@ -88,17 +91,23 @@ class PlannedPool {
         HostBlock host;
         Buffer* buffer = nullptr;
         bool mapped = false;
+        bool leaving = false;  ///< strict: to be unmapped once `last` is done
+        MarkSet last;
     };
     explicit PlannedPool(Residency& residency) : residency_(residency) {}
     CUresult build(std::vector<PoolTensor>& tensors, std::int32_t chunks, std::uint64_t chunk_pages,
                    std::string& error);
     CUresult map(Binding& binding);
-    CUresult hide(Binding& binding, const MarkSet& uses);
+    void hide(Binding& binding, const MarkSet& uses);
+    CUresult finish_hiding(Binding& binding);
+    void stay(Binding& binding);
     CUresult unmap_all();
 
     Residency& residency_;
     std::vector<Binding> bindings_;
     std::vector<Slot> atoms_;
+    std::vector<Binding*> leaving_;  ///< strict: by atom, whose range is still mapped to it; null: nobody's
+    std::size_t leaving_count_ = 0;
     std::size_t next_unmapped_ = 0;  ///< all before it are mapped, once the pool is not strict
     bool strict_ = false;
     bool abandoned_ = false;

@@ -7,6 +7,9 @@
 namespace swapadvisor {
 namespace {
 constexpr OwnerId kSlabFlag = OwnerId{1} << 31;
+bool writes(const BufferUse& use) {
+    return (static_cast<int>(use.access) & static_cast<int>(Access::write)) != 0;
+}
 }  // namespace
 
 Residency::Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device,
@@ -238,6 +241,12 @@ bool Residency::resident_fits(const BufferUse* uses, std::size_t count, std::uin
 
 CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queue, CUcontext) {
     ++stamp_;
+    // For an op that is not made after all: what it was to overwrite still counts.
+    auto keep_contents = [&] {
+        for (std::size_t i = 0; i < count; ++i)
+            if (uses[i].overwrites && uses[i].buffer->place == Place::empty)
+                uses[i].buffer->place = Place::absent;
+    };
     bool all = true;
     for (std::size_t i = 0; i < count; ++i) {
         uses[i].buffer->stamp = stamp_;
@@ -269,6 +278,7 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
                 result = copy_in(b);
             }
             if (result != CUDA_SUCCESS) {
+                keep_contents();
                 std::uint64_t needed = 0;
                 if (result == CUDA_ERROR_OUT_OF_MEMORY && !resident_fits(uses, count, needed))
                     why_ = "needs " + std::to_string(needed) + " bytes on the device at once, the limit is " +
@@ -278,13 +288,19 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
             ++i;
         }
     }
+    CUresult ordered = CUDA_SUCCESS;
+    for (std::size_t i = 0; i < count && ordered == CUDA_SUCCESS; ++i) {
+        ordered = timeline_.order(queue, uses[i].buffer->ready);
+        if (ordered == CUDA_SUCCESS && writes(uses[i]))
+            ordered = timeline_.order(queue, uses[i].buffer->saved);
+    }
+    if (ordered != CUDA_SUCCESS) {
+        keep_contents();
+        return ordered;
+    }
     for (std::size_t i = 0; i < count; ++i) {
         Buffer& b = *uses[i].buffer;
-        if (CUresult result = timeline_.order(queue, b.ready); result != CUDA_SUCCESS) return result;
-        if (static_cast<int>(uses[i].access) & static_cast<int>(Access::write)) {
-            if (CUresult result = timeline_.order(queue, b.saved); result != CUDA_SUCCESS) return result;
-            b.dirty = true;
-        }
+        b.dirty = b.dirty || writes(uses[i]);
         b.place = Place::resident;
         if (b.slot != nullptr) touch(b);
     }

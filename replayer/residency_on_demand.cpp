@@ -116,7 +116,7 @@ CUresult Residency::make_room(std::uint64_t pages) {
 }
 
 CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot) {
-    for (;;) {
+    for (bool restored = false;;) {
         auto& same = spare_[pages];
         if (!same.empty()) {
             slot = same.back();
@@ -153,7 +153,11 @@ CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot) {
             continue;
         }
         if (pool_) return CUDA_ERROR_OUT_OF_MEMORY;
-        if (CUresult result = make_room(pages); result != CUDA_SUCCESS) return result;
+        if (CUresult result = make_room(pages); result != CUDA_SUCCESS) {
+            // Nothing is left to evict: before giving up, ask for what was refused before.
+            if (result != CUDA_ERROR_OUT_OF_MEMORY || restored || !memory_.restore_limit()) return result;
+            restored = true;
+        }
     }
 }
 

@@ -145,7 +145,7 @@ TEST_CASE("a thousand switches from plan to plan at random boundaries") {
 TEST_CASE("a new plan is strict for two iterations: what is absent cannot be reached") {
     for (bool for_good : {false, true}) {
         CAPTURE(for_good);
-        World w(3, 0.5, 24, {6, 2, 4, 2, false});
+        World w(3, 0, 24, {6, 2, 4, 2, false});  // a device that is never behind
         w.manager->steering.strict_for_good = for_good;
         int reached = 0, absent = 0;
         w.manager->on_op = [&] {
@@ -177,7 +177,7 @@ TEST_CASE("a new plan is strict for two iterations: what is absent cannot be rea
 }
 
 TEST_CASE("a use that was missed faults while a plan is strict") {
-    World w(3, 0.5, 24, {6, 2, 4, 1, false});
+    World w(3, 0, 24, {6, 2, 4, 1, false});
     w.manager->steering.strict_for_good = true;
     for (int i = 0; i < 14; ++i) w.training->step(1);
     REQUIRE(w.manager->steering.planned());
@@ -227,5 +227,32 @@ TEST_CASE("small allocations that outgrow a plan lead to one that leaves them ro
         CHECK(w.manager->steering.counts().divergences == left);
         CHECK(w.manager->steering.planned());
         w.finish();
+    }
+}
+
+TEST_CASE("a driver call that fails under a plan fails one op or none, and later ones have the right bytes") {
+    for (const char* entry :
+         {"cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+          "cuStreamWaitEvent", "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc"}) {
+        for (int nth = 1; nth <= 40; nth += nth < 6 ? 1 : 9) {
+            CAPTURE(entry, nth);
+            World w(static_cast<std::uint64_t>(nth), nth % 2 ? 0.5 : 1.0, 26, {4, 2, 3, 2, false});
+            // From where a plan is about to be installed, or has been.
+            for (int i = 0; i < 3 + nth % 4; ++i) w.training->step(1);
+            fail(entry, nth, CUDA_ERROR_OUT_OF_MEMORY);
+            int failed = 0;
+            for (int i = 0; i < 10; ++i) {
+                try {
+                    w.training->step(1);
+                } catch (const std::runtime_error&) {
+                    ++failed;
+                }
+                if (i % 3 == 0) w.residency->leave_plan("test");
+            }
+            CHECK(failed <= 1);
+            CHECK((w.training->wrong + w.program->check_all()) % (1 << 20) == 0);
+            for (const std::string& e : errors()) FAIL_CHECK(e);
+            drain();
+        }
     }
 }

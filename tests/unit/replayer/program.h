@@ -110,14 +110,14 @@ class Program {
             if (h.written)
                 for (std::uint64_t w : h.words) value = scramble(value, w);
         }
+        CUresult result =
+            manager_.begin(function, uses.data(), uses.size(), queues_[static_cast<std::size_t>(stream)]);
+        if (result != CUDA_SUCCESS) return result;
         for (int r : writes) {
             Held& h = held_.at(r);
             h.written = true;
             for (std::uint64_t& w : h.words) w = value = scramble(value, 1);
         }
-        CUresult result =
-            manager_.begin(function, uses.data(), uses.size(), queues_[static_cast<std::size_t>(stream)]);
-        if (result != CUDA_SUCCESS) return result;
         launch(streams_[static_cast<std::size_t>(stream)], spans, [in, out, function] {
             std::uint64_t v = function;
             auto word = [](CUdeviceptr p) { return reinterpret_cast<std::uint64_t*>(p); };
@@ -185,10 +185,16 @@ class Program {
     // What the program itself must do when it uses a buffer on another stream than before.
     void order(Held& h, int stream) {
         if (h.stream >= 0 && h.stream != stream) {
+            // Faults are meant for the manager.
             CUevent event = nullptr;
-            api().cuEventCreate_(&event, 0);
-            api().cuEventRecord_(event, streams_[static_cast<std::size_t>(h.stream)]);
-            api().cuStreamWaitEvent_(streams_[static_cast<std::size_t>(stream)], event, 0);
+            while (api().cuEventCreate_(&event, 0) != CUDA_SUCCESS) {
+            }
+            while (api().cuEventRecord_(event, streams_[static_cast<std::size_t>(h.stream)]) !=
+                   CUDA_SUCCESS) {
+            }
+            while (api().cuStreamWaitEvent_(streams_[static_cast<std::size_t>(stream)], event, 0) !=
+                   CUDA_SUCCESS) {
+            }
         }
         h.stream = stream;
     }

@@ -238,3 +238,45 @@ TEST_CASE("host memory that holds nothing any more is given back before an evict
     drain();
     CHECK(errors().empty());
 }
+
+TEST_CASE("an op that was to overwrite memory and is refused leaves the old contents") {
+    Setup s(2, 0.5, options(10));
+    Program p(*s.residency, *s.manager, 1);
+    const int a = p.allocate(6 * kPage), b = p.allocate(6 * kPage);
+    REQUIRE(p.kernel(1, {}, {a}) == CUDA_SUCCESS);
+    REQUIRE(p.kernel(2, {}, {b}) == CUDA_SUCCESS);
+    REQUIRE(p.buffer(a).place == Place::absent);
+    const BufferUse uses[] = {{&p.buffer(a), Access::write, true}, {&p.buffer(b), Access::read, false}};
+    const QueueId queue = s.timeline->queue(context(), new_stream());
+    CHECK(s.residency->begin(uses, 2, queue) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(p.check_all() == 0);
+    drain();
+    CHECK(errors().empty());
+}
+
+TEST_CASE(
+    "small memory makes room whatever fills the limit: clean, dirty, unused, freed, with copies under way") {
+    for (double laziness : {0.0, 0.6, 1.0}) {
+        Setup s(9, laziness, options(24));
+        Program p(*s.residency, *s.manager, 2);
+        std::vector<int> large;
+        for (int i = 0; i < 6; ++i) large.push_back(p.allocate(7 * kPage));
+        for (int b : large) REQUIRE(p.kernel(static_cast<std::uint64_t>(b), {}, {b}, b % 2) == CUDA_SUCCESS);
+        REQUIRE(s.residency->save(p.buffer(large[5])) == CUDA_SUCCESS);
+        p.free(large[4]);
+        std::vector<int> small;
+        for (int i = 0; i < 60; ++i) {  // 15 pages of them
+            small.push_back(p.allocate(1000));
+            REQUIRE(small.back() >= 0);
+            REQUIRE(p.kernel(100 + static_cast<std::uint64_t>(i), {}, {small.back()}, i % 2) == CUDA_SUCCESS);
+            if (i % 8 == 0) {
+                REQUIRE(p.kernel(7, {large[static_cast<std::size_t>(i / 8) % 4]}, {small.back()}, i % 2) ==
+                        CUDA_SUCCESS);
+            }
+        }
+        CHECK(p.check_all() == 0);
+        drain();
+        CHECK(errors().empty());
+        CHECK(s.residency->memory().used_pages() <= 24);
+    }
+}
