@@ -110,6 +110,21 @@ void read_plain(const Reader& reader, Config& config) {
     });
 }
 
+void read_timing(const Reader& reader, Config& config) {
+    const char* name = "SWAPADVISOR_TIMING";
+    const char* text = reader.value(name);
+    if (!text) return;
+    const std::string_view word = text;
+    if (word == "auto")
+        config.timing = TimingSource::automatic;
+    else if (word == "cupti")
+        config.timing = TimingSource::cupti;
+    else if (word == "events")
+        config.timing = TimingSource::events;
+    else
+        reader.bad(name, text, "timing is auto, cupti or events");
+}
+
 std::uint32_t read_log_topics(const Reader& reader) {
     const char* name = "SWAPADVISOR_LOG";
     const char* text = reader.value(name);
@@ -181,6 +196,7 @@ Config parse_config(const char* (*look_up)(const char* name), std::vector<std::s
     config.plan_threads = static_cast<int>(threads);
     config.plan_seed = static_cast<std::uint64_t>(seed);
     read_plain(reader, config);
+    read_timing(reader, config);
     config.log_topics = read_log_topics(reader);
     return config;
 }

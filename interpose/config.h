@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "recorder/timing_source.h"
+
 namespace swapadvisor {
 
 struct Config {
@@ -27,7 +29,8 @@ struct Config {
     double plan_seconds = 10;        ///< SWAPADVISOR_SECONDS: search budget
     int plan_threads = 0;            ///< SWAPADVISOR_THREADS: 0: chosen
     std::uint64_t plan_seed = 1;     ///< SWAPADVISOR_SEED
-    std::uint32_t log_topics = 0;    ///< SWAPADVISOR_LOG: comma-separated LogTopic names, or all
+    TimingSource timing = TimingSource::automatic;  ///< SWAPADVISOR_TIMING: auto, cupti or events
+    std::uint32_t log_topics = 0;  ///< SWAPADVISOR_LOG: comma-separated LogTopic names, or all
 };
 
 /// Parsed on first use; says one line on standard error for each value that cannot be used, and goes on
@@ -37,8 +40,8 @@ const Config& config();
 /// `look_up(name)` gives a variable's value or null; problems are appended as "NAME=value: what is wrong".
 Config parse_config(const char* (*look_up)(const char* name), std::vector<std::string>& problems);
 
-/// "4096", "512MiB", "1.5G", "16 GB": KiB... are powers of 1024, KB... of 1000, bare letters of `bare_letter`.
-/// False: not a size.
+/// "4096", "512MiB", "1.5G", "16 GB": KiB... are powers of 1024, KB... of 1000, bare letters of
+/// `bare_letter`. False: not a size.
 bool parse_bytes(std::string_view text, std::uint64_t& bytes, double bare_letter = 1024);
 
 }  // namespace swapadvisor

@@ -92,6 +92,9 @@ void RuntimeState::shut_down() {
     // Another thread may sit in a driver call with the lock held; the process is ending, so do without it
     // then.
     const bool locked = state.mutex.try_lock();
+    if (locked)
+        for (auto& managed : state.contexts)
+            if (managed->director) managed->director->poll_timings();
     write_reports(state);
     for (auto& managed : state.contexts) {
         if (managed->recorder) managed->recorder->close();
@@ -437,6 +440,7 @@ void Runtime::context_going(CUcontext context) {
             break;
         }
         if (!gone) return;
+        if (gone->director) gone->director->poll_timings();
         state.timeline->end_context(context);
         state.functions->forget();
         if (gone->residency) {

@@ -102,6 +102,22 @@ OpToken RuntimeState::fail(PendingOp& op, CUresult result, const char* what) {
     return token;
 }
 
+// Is anything that the op uses away, or on its way in or out? (What it waits for on account of the program's
+// own streams is not our doing.)
+bool RuntimeState::waits_for_copies(const PendingOp& op) const {
+    for (const BufferUse& use : op.uses) {
+        const Buffer& b = *use.buffer;
+        if (!b.backed || b.place == Place::absent) return true;
+        bool waits = use.access != Access::read && timeline->would_wait(op.queue, b.saved);
+        b.ready.for_each([&](Mark mark) {
+            const bool copy = mark.queue == b.owner->in_queue() || mark.queue == b.owner->out_queue();
+            waits = waits || (copy && timeline->would_wait(op.queue, mark));
+        });
+        if (waits) return true;
+    }
+    return false;
+}
+
 // Entered with the lock held and left with it, except when the op fails, touches nothing, or is synchronous.
 OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry,
                             CUstream stream, DefaultStream default_stream, const char* what) {
@@ -154,6 +170,9 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     op.home->director->before_op(view, op.uses);
     for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
 
+    // What its stream waits for from here on is a stall.
+    OpTimer& timer = op.home->director->timer();
+    if (waits_for_copies(op)) timer.arrive(timeline->stream(op.queue));
     CUresult result;
     if (single) {
         result = owner->begin(op.uses.data(), op.uses.size(), op.queue, context);
@@ -171,9 +190,12 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
             }
         }
     }
-    if (result != CUDA_SUCCESS) return fail(op, result, what);
+    if (result != CUDA_SUCCESS) {
+        timer.cancel(timeline->stream(op.queue), {});
+        return fail(op, result, what);
+    }
     op.seq = op.home->recorder->op(view);
-    op.timed = op.home->director->time_begin(timeline->stream(op.queue));
+    op.timed = timer.begin(timeline->stream(op.queue));
     OpToken token;
     token.state = &op;
     if (op.synchronous) {
@@ -189,7 +211,13 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
         for (const BufferUse& use : op.uses) --use.buffer->holds;
     }
     const Mark mark = timeline->issued(op.queue);
-    if (op.timed) op.home->director->time_end(timeline->stream(op.queue), op.seq, result == CUDA_SUCCESS);
+    if (op.timed) {
+        OpTimer& timer = op.home->director->timer();
+        if (result == CUDA_SUCCESS)
+            timer.end(timeline->stream(op.queue), op.seq, op.timed);
+        else
+            timer.cancel(timeline->stream(op.queue), op.timed);
+    }
     for (const BufferUse& use : op.uses) {
         use.buffer->uses.add(mark);
         // The old contents were left on the host because this op was to replace them all.

@@ -31,7 +31,7 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
       managed_(managed),
       residency_(*managed.residency),
       switch_(residency_),
-      timer_(state.api) {
+      timer_(state.api, config().timing) {
     switch_.may_install = [this] { return !state_.timeline->capturing(); };
     // What small allocations may still grow by costs little where the limit is large.
     reserve_pages_ =
@@ -53,6 +53,7 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
     switch_.on_change = [this](bool planned, const std::string& line) {
         timer_.set_enabled(!planned);
         if (!planned) state_.count(line);
+        if (planned) managed_.recorder->figure(FigureKind::predicted_ns, counts().predicted_ns);
         if (logging(LogTopic::plan)) say("%s%s", planned ? "" : "on demand: ", line.c_str());
     };
 }
@@ -72,13 +73,17 @@ void PlanDirector::stop() {
     if (thread_.joinable()) thread_.join();
 }
 
+void PlanDirector::poll_timings() {
+    timer_.poll(*managed_.recorder);
+}
+
 void PlanDirector::before_op(const OpView& view, const std::vector<BufferUse>& uses) {
     switch_.before_op(key_of(view, uses), next_seq_, uses);
 }
 
 void PlanDirector::after_op(Mark mark) {
     const std::uint64_t seq = next_seq_++;
-    if (timer_.enabled() && seq % 16 == 0) timer_.poll(*managed_.recorder);
+    timer_.after_op(*managed_.recorder);
     if (managed_.recorder->version() != seen_version_ || seq >= plan_at_seq_) look_at_recorder();
     if (!outgrown_.empty()) plan_again();
     if (any_ready_.load(std::memory_order_relaxed)) collect_ready();
@@ -101,7 +106,7 @@ void PlanDirector::time_boundary(CUstream stream) {
         if (second.seq - first.seq == counts().ops_per_iteration && first.state == second.state &&
             second.state == state() &&
             api.cuEventElapsedTime_(&milliseconds, first.event, second.event) == CUDA_SUCCESS)
-            measured_ns_ = static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5);
+            note_measured(static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5));
         api.cuEventDestroy_(first.event);
         boundaries_.pop_front();
     }
@@ -112,6 +117,12 @@ void PlanDirector::time_boundary(CUstream stream) {
         boundaries_.push_back({event, next_seq_, state()});
     else
         api.cuEventDestroy_(event);
+}
+
+void PlanDirector::note_measured(std::int64_t ns) {
+    if (ns == measured_ns_) return;
+    measured_ns_ = ns;
+    managed_.recorder->figure(FigureKind::measured_ns, ns);
 }
 
 // --- plans

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "recorder/event_timer.h"
+#include "recorder/op_timer.h"
 #include "recorder/recorder.h"
 #include "replayer/plan_switch.h"
 #include "replayer/residency.h"
@@ -32,13 +32,9 @@ class PlanDirector {
     PlanSwitch& steering() { return switch_; }
     void before_op(const OpView& view, const std::vector<BufferUse>& uses);
     void after_op(Mark mark);
-    bool time_begin(CUstream stream) { return timer_.enabled() && timer_.begin(stream); }
-    void time_end(CUstream stream, std::uint64_t seq, bool issued) {
-        if (issued)
-            timer_.end(stream, seq);
-        else
-            timer_.cancel(stream);
-    }
+    /// Around every op: how long it takes, and how long its stream waits for copies before it.
+    OpTimer& timer() { return timer_; }
+    void poll_timings();
     std::uint64_t next_seq() const { return next_seq_; }
     const SwitchCounts& counts() const { return switch_.counts(); }
     bool planned() const { return switch_.planned(); }
@@ -70,6 +66,7 @@ class PlanDirector {
     void end_idle_search();
     void collect_ready();
     void time_boundary(CUstream stream);
+    void note_measured(std::int64_t ns);
     void work();
     void run_job(const Job& job);
 
@@ -77,7 +74,7 @@ class PlanDirector {
     ManagedContext& managed_;
     Residency& residency_;
     PlanSwitch switch_;
-    EventTimer timer_;
+    OpTimer timer_;
     std::uint64_t next_seq_ = 0;
     std::uint64_t seen_version_ = 0;
     std::uint64_t plan_signature_ = 0;      ///< of the iteration to plan for next; 0: none

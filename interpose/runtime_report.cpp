@@ -17,6 +17,10 @@ std::vector<ReportModel>& kept() {
     static auto* models = new std::vector<ReportModel>;
     return *models;
 }
+/// A program whose memory always fitted gets a report only if asked for one.
+bool is_wanted(bool swapped) {
+    return swapped || !config().report_path.empty();
+}
 std::int64_t number(std::uint64_t value) {
     return static_cast<std::int64_t>(value);
 }
@@ -61,11 +65,13 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     Residency& r = *m.residency;
     const ResidencyCounts& c = r.counts();
     const SwitchCounts& p = m.director->counts();
+    const bool swapped = c.bytes_in + c.bytes_out + c.clean_drops != 0;
+    // What the recorder saw, down to single ops; below, what the runtime itself knows better.
+    if (m.recorder && is_wanted(swapped)) m.recorder->fill_report(model);
     model.limit_bytes = number(r.memory_limit_bytes());
     model.peak_bytes = number(c.peak_live_bytes);
     model.peak_resident_bytes = number(c.peak_resident_bytes);
     model.pinned_bytes = number(r.host().pinned());
-    const bool swapped = c.bytes_in + c.bytes_out + c.clean_drops != 0;
     // What follows the last iteration (an evaluation, saving the weights) is not held against the plan.
     const bool ended_planned = p.last_planned && p.unplanned_ops <= p.ops_per_iteration;
     if (m.director->planned() || ended_planned)
@@ -78,24 +84,37 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
         model.mode_reason = (ended_planned ? "left after the last iteration: " : "") + p.reason;
     if (model.mode == "on demand" && p.reason.empty())
         model.mode_reason = p.iterations == 0 ? "no iteration found" : "no plan was ready";
-    model.iterations = number(p.iterations);
+    // The rows of single ops, if they are of the same loop, must add up to the figures shown with them.
+    const bool same_loop =
+        !model.ops.empty() && (p.ops_per_iteration == 0 || model.ops.size() == p.ops_per_iteration);
+    if (p.iterations > 0) model.iterations = number(p.iterations);
     model.planned_iterations = number(p.planned_iterations);
-    model.ops_per_iteration = number(p.ops_per_iteration);
-    model.measured_ns_per_iteration = m.director->measured_ns();
-    model.infinite_ns_per_iteration = m.director->infinite_ns();
-    model.predicted_ns = p.predicted_ns;
-    if (p.iterations > 0) {
-        model.in_bytes_per_iteration = number(p.in_bytes);
-        model.out_bytes_per_iteration = number(p.out_bytes);
+    if (p.predicted_ns > 0) model.predicted_ns = p.predicted_ns;
+    if (m.director->measured_ns() > 0) model.measured_ns_per_iteration = m.director->measured_ns();
+    if (!same_loop) {
+        model.ops.clear();
+        model.buffers.clear();
+        model.swaps.clear();
+        model.timeline.clear();
+        model.peak_op = kUnknown;
+        model.peak_op_name.clear();
+        model.stall_ns_per_iteration = kUnknown;
+        model.ops_per_iteration = number(p.ops_per_iteration);
+        model.infinite_ns_per_iteration = m.director->infinite_ns();
+        if (p.iterations > 0) {
+            model.in_bytes_per_iteration = number(p.in_bytes);
+            model.out_bytes_per_iteration = number(p.out_bytes);
+        }
     }
     model.in_bytes_total = number(c.bytes_in);
     model.out_bytes_total = number(c.bytes_out);
     model.divergences = number(p.divergences);
     model.remaps = number(p.mapping_calls);
     model.clean_drops = number(c.clean_drops);
-    if (m.director->measured_ns() > 0 && m.director->infinite_ns() > 0)
+    if (model.stall_ns_per_iteration == kUnknown && model.measured_ns_per_iteration > 0 &&
+        model.infinite_ns_per_iteration > 0)
         model.stall_ns_per_iteration =
-            std::max<std::int64_t>(0, m.director->measured_ns() - m.director->infinite_ns());
+            std::max<std::int64_t>(0, model.measured_ns_per_iteration - model.infinite_ns_per_iteration);
     for (const auto& [what, count] : state.events) model.fallbacks.push_back({what, count});
     if (state.unrolled_graphs != 0)
         model.fallbacks.push_back({"graph launched node by node", number(state.unrolled_graphs)});
@@ -106,8 +125,9 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
         ++entry.first;
         entry.second += number(b.bytes);
     });
-    for (const auto& [reason, what] : unmovable)
-        model.unmovable.push_back({"", reason, what.first, what.second});
+    if (model.unmovable.empty())
+        for (const auto& [reason, what] : unmovable)
+            model.unmovable.push_back({"", reason, what.first, what.second});
     model.notes = state.notes;
     if (const std::string hidden = hidden_tensors(m); !hidden.empty()) model.notes.push_back(hidden);
     return model;

@@ -14,6 +14,7 @@
 #include "interpose/allocation_habits.h"
 #include "interpose/runtime.h"
 #include "interpose/runtime_params.h"
+#include "recorder/op_timer.h"
 #include "recorder/recorder.h"
 #include "replayer/residency.h"
 #include "replayer/timeline.h"
@@ -45,7 +46,7 @@ struct PendingOp {
     std::vector<BufferUse> uses;
     std::vector<Touch> touches;
     std::uint64_t seq = 0;
-    bool timed = false;
+    OpTimer::Begun timed;
 };
 
 /// What an executable graph does, read back when it was instantiated.
@@ -69,6 +70,7 @@ struct RuntimeState : Runtime {
     OpToken begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry,
                   CUstream stream, DefaultStream default_stream, const char* what);
     OpToken fail(PendingOp& op, CUresult result, const char* what);
+    bool waits_for_copies(const PendingOp& op) const;
     void end(PendingOp& op, CUresult result);
     bool is_capturing(CUstream stream, DefaultStream default_stream) const;
     void add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites = false);

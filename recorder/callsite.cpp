@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <unordered_map>
 
 #include "recorder/names.h"
 #include "recorder/signature.h"
@@ -222,24 +223,46 @@ std::uint64_t site_unwinds() {
     return sites().unwinds.load(std::memory_order_relaxed);
 }
 
-std::string describe_site(std::uint64_t site) {
-    Dl_info own{};
+namespace {
+
+struct FrameText {
+    std::string text;    // "" unknown
+    bool inner = false;  // the CUDA libraries' or ours: not where a reader would begin
+};
+
+// A symbol look-up walks the library's whole table, so each address is asked about once.
+FrameText describe_frame(std::uintptr_t address) {
+    static auto* known = new std::unordered_map<std::uintptr_t, FrameText>;
+    static auto* guard = new std::mutex;
+    const std::lock_guard lock(*guard);
+    const auto [entry, fresh] = known->try_emplace(address);
+    FrameText& frame = entry->second;
+    if (!fresh) return frame;
+    Dl_info own{}, info{};
     dladdr(reinterpret_cast<const void*>(&capture_site), &own);
+    const auto code = reinterpret_cast<const void*>(address - 1);  // inside the call, not after it
+    if (dladdr(code, &info) == 0 || !info.dli_fname) return frame;
+    const bool library = std::strncmp(file_name(info.dli_fname), "libcuda", 7) == 0;
+    const bool ours =
+        info.dli_fbase == own.dli_fbase && std::strstr(file_name(info.dli_fname), "libswapadvisor");
+    frame.inner = library || ours;
+    char offset[32];
+    std::snprintf(offset, sizeof offset, "+0x%zx)",
+                  address - 1 - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
+    frame.text = function_text(info) + "(" + object_path(info) + offset;
+    return frame;
+}
+
+}  // namespace
+
+std::string describe_site(std::uint64_t site) {
     std::string text;
     std::size_t shown = 0;
     for (const std::uintptr_t address : site_addresses(site)) {
-        Dl_info info{};
-        const auto code = reinterpret_cast<const void*>(address - 1);  // inside the call, not after it
-        if (dladdr(code, &info) == 0 || !info.dli_fname) continue;
-        const bool library = std::strncmp(file_name(info.dli_fname), "libcuda", 7) == 0;
-        const bool ours =
-            info.dli_fbase == own.dli_fbase && std::strstr(file_name(info.dli_fname), "libswapadvisor");
-        if (shown == 0 && (library || ours)) continue;
-        char offset[32];
-        std::snprintf(offset, sizeof offset, "+0x%zx)",
-                      address - 1 - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
+        const FrameText frame = describe_frame(address);
+        if (frame.text.empty() || (shown == 0 && frame.inner)) continue;
         if (shown > 0) text += " < ";
-        text += function_text(info) + "(" + object_path(info) + offset;
+        text += frame.text;
         if (++shown == kFramesShown) break;
     }
     return text;

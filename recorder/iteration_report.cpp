@@ -63,6 +63,26 @@ std::int64_t transfer_ns(const DeviceModel& device, SwapKind kind, std::int64_t 
            static_cast<std::int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate));
 }
 
+// Which op an arrival is for: the next one that uses the tensor, in this iteration or the next.
+class NextUses {
+  public:
+    explicit NextUses(const Iteration& it) : uses_(it.tensors.size()) {
+        for (Index op = 0; op < it.ops.size(); ++op)
+            for (const OpRecord::Use& use : it.ops[op].uses)
+                uses_[static_cast<Index>(use.tensor)].push_back(static_cast<std::int64_t>(op));
+    }
+    std::int64_t after(std::int32_t tensor, std::int64_t op) const {
+        if (tensor < 0) return op;
+        const auto& uses = uses_[static_cast<Index>(tensor)];
+        if (uses.empty()) return op;
+        const auto next = std::lower_bound(uses.begin(), uses.end(), op);
+        return next == uses.end() ? uses.front() : *next;
+    }
+
+  private:
+    std::vector<std::vector<std::int64_t>> uses_;
+};
+
 }  // namespace
 
 void merge_and_sort(std::vector<ReportModel::PeakEntry>& peak) {
@@ -106,20 +126,21 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
         row.dead_ns = end;
         m.buffers.push_back(std::move(row));
     }
+    const NextUses next_uses(it);
     std::vector<std::int64_t> swap_delta(it.ops.size() + 1, 0);  // change of swapped bytes before each op
     m.in_bytes_per_iteration = 0;
     m.out_bytes_per_iteration = 0;
     std::int64_t in_free = 0, out_free = 0;  // each direction is a queue
     for (const IterationTraffic::Swap& swap : traffic.swaps) {
+        const bool in = swap.kind == SwapKind::in;
         ReportModel::OpRow& op = m.ops[static_cast<Index>(swap.op)];
         ReportModel::SwapRow row;
         row.tensor = swap.tensor;
         row.name =
             swap.tensor < 0 ? "(not used in the iteration)" : m.buffers[static_cast<Index>(swap.tensor)].name;
         row.bytes = swap.bytes;
-        row.before_op = swap.op;
         row.after_op = swap.op - 1;
-        const bool in = swap.kind == SwapKind::in;
+        if (in) row.before_op = next_uses.after(swap.tensor, swap.op);
         row.start_ns = op.start_ns - op.stall_ns;
         if (swap.kind != SwapKind::drop) {
             std::int64_t& free = in ? in_free : out_free;
@@ -131,7 +152,8 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
         }
         row.kind = in ? "in" : swap.kind == SwapKind::out ? "out" : "drop";
         if (in) {
-            op.in_bytes = wrapping_add(op.in_bytes, swap.bytes);
+            ReportModel::OpRow& user = m.ops[static_cast<Index>(row.before_op)];
+            user.in_bytes = wrapping_add(user.in_bytes, swap.bytes);
             m.in_bytes_per_iteration = wrapping_add(m.in_bytes_per_iteration, swap.bytes);
         } else if (swap.kind == SwapKind::out) {
             op.out_bytes = wrapping_add(op.out_bytes, swap.bytes);

@@ -8,10 +8,9 @@
 
 #include "recorder/cupti_timer.h"
 #include "recorder/event_timer.h"
+#include "recorder/timing_source.h"
 
 namespace swapadvisor {
-
-enum class TimingSource : std::uint8_t { automatic, cupti, events };
 
 class OpTimer {
   public:
@@ -25,6 +24,7 @@ class OpTimer {
     struct Begun {
         bool events = false;
         std::uint64_t cupti = 0;
+        explicit operator bool() const { return events || cupti != 0; }
     };
     // As EventTimer's, in its order: arrive() if the op has to wait, begin(), the real call, end() or
     // cancel().

@@ -211,7 +211,8 @@ struct Recorder::Impl {
     }
 
     void flush() {
-        while (!ring.empty()) {
+        const std::uint64_t until = ring.published();  // others may go on all the while
+        while (!ring.consumed(until)) {
             if (options.synchronous || !has_thread)
                 drain();
             else
@@ -356,7 +357,12 @@ void Recorder::fill_report(ReportModel& model) {
     const std::lock_guard lock(impl_->drain_mutex);
     GraphNames names;
     names.function_name = [this](std::uint64_t function) { return function_name(function); };
-    names.site_name = [](std::uint64_t site) { return describe_site(site); };
+    std::unordered_map<std::uint64_t, std::string> sites;
+    names.site_name = [&sites](std::uint64_t site) {
+        const auto [entry, fresh] = sites.try_emplace(site);
+        if (fresh) entry->second = describe_site(site);
+        return entry->second;
+    };
     names.range_name = [](std::uint64_t range) { return describe_range(range); };
     names.buffer_name = [this](BufferId buffer) {
         const auto found = impl_->buffer_names.find(buffer);

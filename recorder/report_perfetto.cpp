@@ -107,7 +107,9 @@ std::string report_perfetto(const ReportModel& m) {
                      number("bytes", swap.bytes));
         if (const auto* after = op_at(swap.after_op))
             events.flow(lane(*after), std::max<std::int64_t>(after->start_ns, 0), tid, swap.start_ns);
-        if (const auto* before = in ? op_at(swap.before_op) : nullptr)
+        // What arrives for the next iteration's start has its user behind it.
+        if (const auto* before = in ? op_at(swap.before_op) : nullptr;
+            before && before->start_ns >= swap.start_ns)
             events.flow(tid, swap.start_ns, lane(*before), std::max<std::int64_t>(before->start_ns, 0));
     }
     for (const auto& s : m.timeline) {

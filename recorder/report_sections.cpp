@@ -99,7 +99,9 @@ ReportSection time_section(const ReportModel& m) {
         const std::int64_t value = m.*field.member;
         if (value == kUnknown) continue;
         std::string text = field_text(field, value);
-        if (field.member != &ReportModel::infinite_ns_per_iteration && m.infinite_ns_per_iteration > 0)
+        const bool comparable = field.member != &ReportModel::infinite_ns_per_iteration &&
+                                field.member != &ReportModel::host_ns_per_iteration;
+        if (comparable && m.infinite_ns_per_iteration > 0)
             text += ", " + ratio_text(value, m.infinite_ns_per_iteration) + " of infinite memory";
         s.lines.push_back({field.name, field.label, text});
     }

@@ -38,6 +38,9 @@ class WordRing {
     void consume(std::size_t words) {
         read_.store(read_.load(std::memory_order_relaxed) + words, std::memory_order_release);
     }
+    /// What is published by now; consumed(that) once all of it has been read.
+    std::uint64_t published() const { return published_.load(std::memory_order_acquire); }
+    bool consumed(std::uint64_t position) const { return read_.load(std::memory_order_acquire) >= position; }
     bool empty() const {
         return published_.load(std::memory_order_acquire) == read_.load(std::memory_order_acquire);
     }

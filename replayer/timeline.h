@@ -56,6 +56,12 @@ class Timeline {
     /// Later work on `waiter` starts after `mark` is done.
     CUresult order(QueueId waiter, Mark mark);
     CUresult order(QueueId waiter, const MarkSet& marks);
+    /// Would order() put a wait into the queue?
+    bool would_wait(QueueId waiter, Mark mark) const {
+        if (mark.seq == 0 || mark.queue == waiter || queues_[mark.queue].completed >= mark.seq) return false;
+        const std::vector<Seq>& seen = queues_[waiter].waited;
+        return mark.queue >= seen.size() || seen[mark.queue] < mark.seq;
+    }
 
     /// Puts an event behind what was issued last, so that waiting for that point does not wait for more.
     CUresult record(QueueId queue);
