@@ -116,16 +116,30 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
             binding.host = tensor.buffer->host;
             tensor.buffer->tensor = static_cast<std::int32_t>(t);
         }
-        if (tensor.copies && !binding.host) {
-            binding.host = residency_.host().take(tensor.bytes);
-            if (!binding.host) {
-                error = "pinned host memory ran out";
-                return CUDA_ERROR_OUT_OF_MEMORY;
-            }
-            if (binding.buffer != nullptr) binding.buffer->host = binding.host;
-        }
     }
+    take_host_blocks(tensors);
     return CUDA_SUCCESS;
+}
+
+// A block of its own for each tensor that is copied, so that no swap has to look for one; or, where there is
+// not enough for that, none for those that hold nothing yet.
+void PlannedPool::take_host_blocks(const std::vector<PoolTensor>& tensors) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        Binding& binding = bindings_[t];
+        if (!tensors[t].copies || binding.host || binding.atoms.empty()) continue;
+        binding.host = residency_.host().take(tensors[t].bytes);
+        if (!binding.host) {
+            sparing_ = true;
+            break;
+        }
+        if (binding.buffer != nullptr) binding.buffer->host = binding.host;
+    }
+    if (!sparing_) return;
+    for (Binding& binding : bindings_)
+        if (binding.buffer == nullptr) {
+            residency_.host().give(binding.host);
+            binding.host = {};
+        }
 }
 
 PlannedPool::~PlannedPool() = default;
@@ -232,11 +246,16 @@ bool PlannedPool::unbind(Buffer& buffer, const MarkSet& guard) {
             atoms_[a].holder = nullptr;
             atoms_[a].guard = guard;
         }
-    // The host block stays with the tensor; the next life's copy out must wait for arrivals that still read
-    // it.
-    residency_.timeline().order(residency_.out_queue(), buffer.ready);
-    binding.host = buffer.host;
-    buffer.host = {};
+    if (sparing_) {
+        residency_.give_host(buffer);
+        binding.host = {};
+    } else {
+        // The host block stays with the tensor; the next life's copy out must wait for arrivals that still
+        // read it.
+        residency_.timeline().order(residency_.out_queue(), buffer.ready);
+        binding.host = buffer.host;
+        buffer.host = {};
+    }
     binding.buffer = nullptr;
     hide(binding, guard);
     return true;

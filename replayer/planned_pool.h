@@ -31,7 +31,7 @@ struct PoolTensor {
     std::uint64_t bytes = 0;
     planner::Placement at;     ///< empty: not in the pool (arena, or never placed)
     Buffer* buffer = nullptr;  ///< live at the moment of installation
-    bool copies = false;       ///< the plan copies it to or from the host
+    bool copies = false;       ///< the plan copies it to or from the host: it gets a block there at once
 };
 
 class PlannedPool {
@@ -97,6 +97,7 @@ class PlannedPool {
     explicit PlannedPool(Residency& residency) : residency_(residency) {}
     CUresult build(std::vector<PoolTensor>& tensors, std::int32_t chunks, std::uint64_t chunk_pages,
                    std::string& error);
+    void take_host_blocks(const std::vector<PoolTensor>& tensors);
     CUresult map(Binding& binding);
     void hide(Binding& binding, const MarkSet& uses);
     CUresult finish_hiding(Binding& binding);
@@ -110,6 +111,9 @@ class PlannedPool {
     std::size_t leaving_count_ = 0;
     std::size_t next_unmapped_ = 0;  ///< all before it are mapped, once the pool is not strict
     bool strict_ = false;
+    /// There is less host memory than a block for each tensor that is copied: a block is taken when contents
+    /// leave, and given back with the buffer.
+    bool sparing_ = false;
     bool abandoned_ = false;
 };
 
