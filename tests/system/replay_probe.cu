@@ -508,6 +508,15 @@ int main(int argc, char** argv) {
             net.step();
         }
     });
+    else if (what == "little") {
+        Net net(4, 2 * MiB, 2 * MiB);
+        for (int i = 0; i < 14; ++i) {
+            net.step();
+            if (i > 2 && i < 8) pause_ms(10);
+        }
+        std::printf("eval %016llx\n", net.evaluate());
+        std::printf("hash %016llx\n", net.all());
+    }
     else if (what == "small") small(number(2, 200));
     else if (what == "hidden") hidden(number(2, 24));
     else if (what == "devices") devices(number(2, 2));
@@ -524,7 +533,7 @@ int main(int argc, char** argv) {
         std::printf("leaving\n");
         std::exit(3);
     } else {
-        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|small|hidden|devices|reset|graphs|threads|table|streams|async|exit [numbers]\n");
+        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|little|small|hidden|devices|reset|graphs|threads|table|streams|async|exit [numbers]\n");
         return 2;
     }
     return 0;

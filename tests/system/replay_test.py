@@ -7,47 +7,15 @@ import os
 import re
 import statistics
 
+from replay_runs import Runs
 from tap import Suite, equal
 
 suite = Suite()
-PROBE = suite.path("tests/replay_probe")
+runs = Runs(suite)
+play, same = runs.play, runs.same
+PROBE, SHIM = runs.probe, runs.shim
 DIGITS = suite.path("workloads/digits")
-SHIM = suite.path("libswapadvisor.so")
 LONG = os.environ.get("SWAPADVISOR_TEST_LONG") == "1"
-
-
-def play(command, limit=None, device="memory=2GiB", planner="fast", timeout=300, racecheck=True, **settings):
-    """stdout, stderr, exit code, software GPU figures and the shim's report of one run."""
-    stats, report = (os.path.join(suite.scratch, name) for name in ("stats.json", "report.txt"))
-    for file in (stats, report, report + ".json"):
-        if os.path.exists(file):
-            os.remove(file)
-    env = {"SOFTGPU_OPTIONS": f"{device},stats={stats}" + (",racecheck" if limit and racecheck else "")}
-    if limit:
-        env |= {"SWAPADVISOR_MEMORY": limit, "SWAPADVISOR_PLANNER": planner, "SWAPADVISOR_REPORT": report}
-        env |= {f"SWAPADVISOR_{key.upper()}": value for key, value in settings.items()}
-    done = suite.run(command, preload=SHIM if limit else None, libraries=suite.path("softgpu"), env=env, timeout=timeout)
-    done.stats = json.load(open(stats)) if os.path.exists(stats) else {}
-    done.report = json.load(open(report + ".json")) if os.path.exists(report + ".json") else {}
-    return done
-
-
-plain = {}
-
-
-def same(command, limit, planned=True, **options):
-    """Runs with and without the shim; everything that the program says must agree."""
-    key = tuple(command)
-    if key not in plain:
-        plain[key] = play(command)
-    done = play(command, limit, **options)
-    equal(done.stdout, plain[key].stdout, done.stderr)
-    equal(done.returncode, plain[key].returncode, done.stderr)
-    for what in ("races", "strictness_errors", "illegal_accesses"):
-        equal(done.stats[what], 0, f"{what}: {done.stats.get('findings')}")
-    if planned:
-        assert done.report["planned_iterations"] > 0, done.stderr
-    return done
 
 
 def near(measured, predicted, what):
@@ -66,17 +34,57 @@ def _():
           f"infinite memory {time['infinite_ns_per_iteration']} ns")
 
 
-for name, words in {
-    "batch size, evaluation, exceptions and extra work under a plan": ["change", "1"],
-    "a layer added under a plan": ["grow"],
-    "cudaDeviceReset under a plan, and training again": ["reset"],
-}.items():
+OTHER_MEMORY, OTHER_OPS = "memory outside of the plan was used", "the program left the planned iteration"
+
+# What the program does, and what the report has to say of it.
+for name, words, said in (
+    ("batch size, evaluation, exceptions and extra work under a plan, mixed", ["change", "1"], {OTHER_MEMORY}),
+    ("a larger batch under a plan, for a while", ["batch"], {OTHER_MEMORY}),
+    ("evaluation passes under a plan", ["evaluate"], {OTHER_MEMORY}),
+    ("C++ exceptions in the middle of steps under a plan", ["throw"], {OTHER_MEMORY}),
+    ("a layer added under a plan", ["grow"], {OTHER_MEMORY, OTHER_OPS}),
+    ("thousands of small allocations beside memory that fills the limit, before a plan and under it", ["small"], {OTHER_OPS}),
+):
     @suite.test(name)
-    def _(words=words):
+    def _(words=words, said=said):
         done = same([PROBE, *words], "28MiB")
-        if words[0] != "reset":
-            assert done.report["divergences"] > 0
-            assert done.report["fallbacks"], "the report says what happened"
+        assert done.report["divergences"] > 0, done.report
+        assert said & set(done.said), done.said
+        equal(done.report["mode"], "planned" if words[0] not in ("change", "small") else done.report["mode"], done.report)
+
+
+@suite.test("cudaDeviceReset under a plan, and training again: a report for each context")
+def _():
+    done = same([PROBE, "reset"], "28MiB")
+    equal(len(done.reports), 2)
+    for report in done.reports:
+        assert report["planned_iterations"] > 0, report
+        equal(report["mode"], "planned")
+
+
+@suite.test("two devices, each with a pool of its own: in turns, and by threads at once")
+def _():
+    done = same([PROBE, "devices", "2"], "28MiB", device="memory=2GiB,devices=2")
+    equal(len(done.reports), 2)
+    for report in done.reports:
+        assert report["planned_iterations"] > 0, report
+        equal(report["limit_bytes"], 28 << 20)
+        assert report["peak_resident_bytes"] <= report["limit_bytes"], report
+
+
+@suite.test("--strict: under a plan too, a use that cannot be seen stops the program instead of reading wrong bytes")
+def _():
+    wanted = runs.without([PROBE, "hidden", "24"]).stdout
+    for settings in ({"strict": "1"}, {"planner": "none"}):
+        done = play([PROBE, "hidden", "24"], "28MiB", **settings)
+        equal(done.returncode, 7, done.stderr)
+        assert "cudaErrorIllegalAddress" in done.stdout and "sum" not in done.stdout, done.stdout
+        assert "peek" in done.stderr, done.stderr
+        if "strict" in settings:
+            assert done.report["planned_iterations"] > 4, done.report
+    # With memory that suffices nothing moves, and nothing is missed.
+    equal(play([PROBE, "hidden", "24"], "200MiB", strict="1").stdout, wanted)
+    same([PROBE, "steady", "14"], "28MiB", strict="1")
 
 
 @suite.test("exit in the middle of a step without freeing anything: exit code kept, report written")
