@@ -31,15 +31,13 @@ bool RuntimeState::is_capturing(CUstream stream, DefaultStream default_stream) c
 // The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each
 // launch.
 void RuntimeState::map_for_capture(const std::vector<BufferUse>& uses) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
+    const OutsideCapture outside(*this);
     for (auto& m : contexts) {
         std::vector<BufferUse> own;
         for (const BufferUse& use : uses)
             if (use.buffer->owner == m->residency.get()) own.push_back(use);
         if (!own.empty()) m->residency->map_only(own.data(), own.size());
     }
-    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
 }
 
 void RuntimeState::add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites) {
@@ -167,6 +165,7 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
             geometry[2], geometry[3], geometry[4], geometry[5], static_cast<void*>(view.stream),
             line.c_str());
     }
+    const OutsideCapture outside(*this);
     op.home->director->before_op(view, op.uses);
     for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
 
@@ -210,6 +209,7 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
         mutex.lock();
         for (const BufferUse& use : op.uses) --use.buffer->holds;
     }
+    const OutsideCapture outside(*this);
     const Mark mark = timeline->issued(op.queue);
     if (op.timed) {
         OpTimer& timer = op.home->director->timer();

@@ -12,7 +12,7 @@ namespace swapadvisor {
 namespace {
 
 constexpr std::uint64_t kNever = ~0ull;
-// The search ends when in half of its time, at least a second, it has not won a hundredth.
+// The search ends when it has not won a hundredth in half of the time that it has taken so far, and a second.
 constexpr double kIdleShare = 0.5, kIdleSeconds = 1, kIdleGain = 0.99;
 
 /// The recorder's match key of an op; its touches are `uses`, in the same order.
@@ -218,6 +218,8 @@ void PlanDirector::collect_ready() {
         infinite_ns_ = ready.infinite_ns;
     }
     ready_.clear();
+    if (const std::int64_t bound = lower_bound_ns_; bound > 0)
+        managed_.recorder->figure(FigureKind::lower_bound_ns, bound);
     any_ready_.store(false, std::memory_order_relaxed);
 }
 
@@ -244,6 +246,12 @@ void PlanDirector::work() {
     }
 }
 
+void PlanDirector::note_search() {
+    std::lock_guard lock(mutex_);
+    noted_ns_ = 0;
+    search_began_ = std::chrono::steady_clock::now();
+}
+
 void PlanDirector::note_better(std::int64_t predicted_ns) {
     std::lock_guard lock(mutex_);
     if (noted_ns_ != 0 && static_cast<double>(predicted_ns) > kIdleGain * static_cast<double>(noted_ns_))
@@ -255,9 +263,12 @@ void PlanDirector::note_better(std::int64_t predicted_ns) {
 // At a boundary: a search that has long found nothing worth the change ends.
 void PlanDirector::end_idle_search() {
     std::lock_guard lock(mutex_);
-    if (running_ == 0 || noted_ns_ == 0) return;
-    const std::chrono::duration<double> idle = std::chrono::steady_clock::now() - noted_at_;
-    if (idle.count() > std::max(kIdleSeconds, kIdleShare * config().plan_seconds)) end_job_.store(true);
+    if (running_ == 0 || noted_ns_ == 0 || end_job_) return;
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> idle = now - noted_at_, all = now - search_began_;
+    if (idle.count() <= std::max(kIdleSeconds, kIdleShare * all.count())) return;
+    end_job_.store(true);
+    if (logging(LogTopic::plan)) say("the search ends: nothing worth a change in %.1f s", idle.count());
 }
 
 void PlanDirector::run_job(const Job& job) {
@@ -270,6 +281,12 @@ void PlanDirector::run_job(const Job& job) {
         return managed_.recorder->function_name(function);
     };
     request.cancel = &end_job_;
+    request.on_bound = [this](std::int64_t ns) {
+        lower_bound_ns_.store(ns);
+        any_ready_.store(true, std::memory_order_relaxed);
+    };
+    request.another_try = job.reserve_bytes != 0;
+    request.on_search = [this] { note_search(); };
     request.on_better = [this](std::int64_t predicted_ns) { note_better(predicted_ns); };
     bool any = false;
     auto offer = [&](const planner::Plan& plan, int gain_percent) {
@@ -289,6 +306,7 @@ void PlanDirector::run_job(const Job& job) {
     if (any || end_job_ || job.reserve_bytes == 0) return;
     // Better a plan that may have to be left than none.
     request.limit_bytes += job.reserve_bytes;
+    request.another_try = false;
     run_planner(request, offer);
 }
 

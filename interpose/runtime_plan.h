@@ -39,6 +39,7 @@ class PlanDirector {
     const SwitchCounts& counts() const { return switch_.counts(); }
     bool planned() const { return switch_.planned(); }
     std::int64_t infinite_ns() const { return infinite_ns_; }  ///< the ops of an iteration alone
+    std::int64_t lower_bound_ns() const { return lower_bound_ns_.load(); }
     std::int64_t measured_ns() const { return measured_ns_; }  ///< newest iteration, device time
 
     /// Ends the background thread (waits for it).
@@ -62,6 +63,7 @@ class PlanDirector {
     void request();
     void submit(std::shared_ptr<const IterationScript> script);
     void plan_again();
+    void note_search();
     void note_better(std::int64_t predicted_ns);
     void end_idle_search();
     void collect_ready();
@@ -99,8 +101,9 @@ class PlanDirector {
     std::uint64_t running_ = 0;  ///< signature of the job in progress
     bool discard_ = false;       ///< what the job in progress finds is of no use any more
     std::int64_t noted_ns_ = 0;  ///< prediction of the plan that was the last clear gain
-    std::chrono::steady_clock::time_point noted_at_;
+    std::chrono::steady_clock::time_point search_began_, noted_at_;
     std::atomic<bool> any_ready_{false};
+    std::atomic<std::int64_t> lower_bound_ns_{-1};
     std::atomic<bool> stopping_{false};
     std::atomic<bool> end_job_{false};  ///< the job in progress should come to its end
 };

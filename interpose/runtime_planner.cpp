@@ -22,11 +22,18 @@ using PlanFunction = int (*)(const char*, const char*, const std::atomic<bool>*,
 using nlohmann::json;
 
 /// The planner lies beside this object; it brings libraries of its own, which the program must not see.
-PlanFunction open_planner(std::string& error) {
+using BoundFunction = std::int64_t (*)(const char*, std::int64_t);
+
+/// Null functions with an `error` if it cannot be had.
+struct PlannerLibrary {
+    PlanFunction plan = nullptr;
+    BoundFunction bound = nullptr;
+};
+PlannerLibrary open_planner(std::string& error) {
     Dl_info info{};
     if (dladdr(reinterpret_cast<void*>(&run_planner), &info) == 0 || info.dli_fname == nullptr) {
         error = "the place of this library is unknown";
-        return nullptr;
+        return {};
     }
     std::string path = info.dli_fname;
     const std::size_t slash = path.rfind('/');
@@ -36,11 +43,12 @@ PlanFunction open_planner(std::string& error) {
     if (library == nullptr) {
         const char* text = dlerror();
         error = text != nullptr ? text : path;
-        return nullptr;
+        return {};
     }
-    auto* function = reinterpret_cast<PlanFunction>(dlsym(library, "swapadvisor_plan"));
-    if (function == nullptr) error = path + " has no swapadvisor_plan";
-    return function;
+    PlannerLibrary functions{reinterpret_cast<PlanFunction>(dlsym(library, "swapadvisor_plan")),
+                             reinterpret_cast<BoundFunction>(dlsym(library, "swapadvisor_bound"))};
+    if (functions.plan == nullptr) error = path + " has no swapadvisor_plan";
+    return functions;
 }
 
 planner::Placement placement(const json& at) {
@@ -224,9 +232,9 @@ void run_planner(PlanRequest& request, const OfferPlan& offer) try {
     std::vector<std::int32_t> ids;
     const Iteration part = planned_part(*request.iteration, request.limit_bytes, ids);
     std::string error;
-    static PlanFunction plan_function = nullptr;
-    if (plan_function == nullptr) plan_function = open_planner(error);
-    if (plan_function == nullptr) {
+    static PlannerLibrary library;
+    if (library.plan == nullptr) library = open_planner(error);
+    if (library.plan == nullptr) {
         say("no plans, swapping stays on demand: %s", error.c_str());
         return;
     }
@@ -262,16 +270,21 @@ void run_planner(PlanRequest& request, const OfferPlan& offer) try {
     for (const std::string& name : planners) {
         if (request.cancel->load()) return;
         options["planner"] = name;
+        if (request.on_search) request.on_search();
         char* plan = nullptr;
         char* text = nullptr;
-        const int failed = plan_function(graph.c_str(), options.dump().c_str(), request.cancel, offer_text,
-                                         &meanwhile, &plan, &text);
+        const int failed = library.plan(graph.c_str(), options.dump().c_str(), request.cancel, offer_text,
+                                        &meanwhile, &plan, &text);
         if (failed == 0 && plan != nullptr)
             offer_text(&at_end, plan);
-        else if (!request.cancel->load())
+        else if (!request.cancel->load() && !request.another_try)
             say("no plan (%s): %s", name.c_str(), text != nullptr ? text : "unknown reason");
         std::free(plan);
         std::free(text);
+        if (request.on_search) request.on_search();
+        if (name == planners.front() && library.bound != nullptr && request.on_bound &&
+            !request.cancel->load())
+            request.on_bound(library.bound(graph.c_str(), request.limit_bytes));
     }
 } catch (const std::exception& e) {
     say("planning failed, swapping stays on demand: %s", e.what());

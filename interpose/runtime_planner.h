@@ -22,7 +22,10 @@ struct PlanRequest {
     DeviceModel model;
     std::function<std::string(std::uint64_t)> function_name;
     const std::atomic<bool>* cancel = nullptr;  ///< ends the search; the best so far is still offered
-    std::function<void(std::int64_t predicted_ns)> on_better;  ///< the search found a better one
+    bool another_try = false;  ///< there is more room to try with: failing is not worth a word
+    std::function<void()> on_search;            ///< a planner begins, or has ended
+    std::function<void(std::int64_t predicted_ns)> on_better;  ///< it found a better plan
+    std::function<void(std::int64_t ns)> on_bound;             ///< no plan can be faster
     std::int64_t infinite_ns = -1;                             ///< filled in: the ops alone
 };
 

@@ -91,6 +91,7 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     model.planned_iterations = number(p.planned_iterations);
     if (p.predicted_ns > 0) model.predicted_ns = p.predicted_ns;
     if (m.director->measured_ns() > 0) model.measured_ns_per_iteration = m.director->measured_ns();
+    if (m.director->lower_bound_ns() > 0) model.lower_bound_ns = m.director->lower_bound_ns();
     if (!same_loop) {
         model.ops.clear();
         model.buffers.clear();

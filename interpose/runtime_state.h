@@ -96,6 +96,25 @@ struct RuntimeState : Runtime {
     std::vector<std::string> notes;
 };
 
+/// While any thread captures a stream, what the runtime does itself (mapping, waiting) must not count as the
+/// program's: an unsafe call would spoil the capture.
+class OutsideCapture {
+  public:
+    explicit OutsideCapture(const RuntimeState& state)
+        : exchange_(state.timeline->capturing() ? state.api.cuThreadExchangeStreamCaptureMode_ : nullptr) {
+        if (exchange_ != nullptr) exchange_(&mode_);
+    }
+    ~OutsideCapture() {
+        if (exchange_ != nullptr) exchange_(&mode_);
+    }
+    OutsideCapture(const OutsideCapture&) = delete;
+    OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+  private:
+    decltype(DriverApi::cuThreadExchangeStreamCaptureMode_) exchange_;
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 /// This thread's op in progress.
 PendingOp& thread_op();
 /// A number for this thread, from 1: names its per-thread default stream.

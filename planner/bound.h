@@ -17,6 +17,11 @@ struct BoundOptions {
     double seconds = 60;  ///< stop tightening after this long; what is reached by then is valid
 };
 
+/// For reports: what comes in a fraction of a second, the same every time.
+inline BoundOptions quick_bound(std::int64_t limit_bytes) {
+    return {limit_bytes, true, 0};
+}
+
 struct Bounds {
     std::int64_t compute_ns = 0;  ///< sum of durations: the period with infinite memory
     std::int64_t traffic_ns = 0;  ///< the least traffic that the limit forces, at full rate (0: none)

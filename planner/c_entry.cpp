@@ -3,6 +3,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "planner/bound.h"
 #include "planner/planner.h"
 
 namespace swapadvisor::planner {
@@ -67,4 +68,16 @@ extern "C" __attribute__((visibility("default"))) int swapadvisor_plan(
     }
     if (error) *error = copy_text(why);
     return 1;
+}
+
+/// The quick lower bound on one iteration, in nanoseconds; -1 if there is none (the limit is too small, the
+/// graph malformed).
+extern "C" __attribute__((visibility("default"))) std::int64_t swapadvisor_bound(const char* graph_json,
+                                                                                 std::int64_t limit_bytes) {
+    using namespace swapadvisor::planner;
+    try {
+        return bound(parse_graph(graph_json ? graph_json : ""), quick_bound(limit_bytes)).best_ns();
+    } catch (...) {
+        return -1;
+    }
 }

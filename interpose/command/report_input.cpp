@@ -53,7 +53,8 @@ TraceAnalysis analyse_with_progress(const std::string& path) {
 ReportModel load_report(const std::string& path, const std::string& graph_path) {
     if (looks_like_trace(path)) {
         TraceAnalysis trace = analyse_with_progress(path);
-        if (trace.iteration && trace.limit_bytes > 0 && trace.device.h2d_bytes_per_s > 0) {
+        const bool known = trace.model.lower_bound_ns != kUnknown;  // by the runtime, which knew its room
+        if (!known && trace.iteration && trace.limit_bytes > 0 && trace.device.h2d_bytes_per_s > 0) {
             const planner::Graph graph =
                 planner::parse_graph(graph_json(*trace.iteration, trace.device, trace.names()));
             trace.model.lower_bound_ns = lower_bound_ns(graph, trace.limit_bytes);

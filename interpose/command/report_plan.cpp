@@ -17,8 +17,6 @@ using planner::Graph;
 using planner::Plan;
 using planner::SimResult;
 
-constexpr double kBoundSeconds = 5;
-
 std::string name_of(const Graph& graph, planner::TensorId t) {
     const std::string& name = graph.tensors[t].name;
     return name.empty() ? "tensor" + std::to_string(t) : name;
@@ -166,10 +164,7 @@ void fill_timeline(ReportModel& m, const Plan& plan, const Graph& graph, Changes
 std::int64_t lower_bound_ns(const Graph& graph, std::int64_t limit_bytes) {
     if (limit_bytes <= 0) return kUnknown;
     try {
-        planner::BoundOptions options;
-        options.limit_bytes = limit_bytes;
-        options.seconds = kBoundSeconds;
-        return planner::bound(graph, options).best_ns();
+        return planner::bound(graph, planner::quick_bound(limit_bytes)).best_ns();
     } catch (const std::exception&) {
         return kUnknown;  // a limit that nothing can run in: the report says what was seen all the same
     }

@@ -96,10 +96,13 @@
            title: { display: !!yTitle, text: yTitle, color: color("muted") } },
     }, extra);
   }
+  // The charts stand one above the other: their time axes must, too.
+  const alignLeft = (scale) => { scale.width = 86; };
   function options(yScale, tooltip) {
+    yScale.y.afterFit = alignLeft;
     return { animation: false, maintainAspectRatio: false, parsing: false, normalized: true, scales: yScale,
              interaction: { mode: "nearest", intersect: false },
-             plugins: { legend: { labels: { color: color("ink"), boxWidth: 14 } }, tooltip: { callbacks: tooltip } } };
+             plugins: { legend: { labels: { color: color("ink"), boxWidth: 14, usePointStyle: true } }, tooltip: { callbacks: tooltip } } };
   }
   function make(id, config) {
     const canvas = document.getElementById(id);
@@ -126,17 +129,17 @@
     },
   };
   const boxSet = (label, colorName, list) =>
-    ({ type: "scatter", label, backgroundColor: color(colorName), data: list.map((b) => ({ x: (b[0] + b[1]) / 2, y: (b[2] + b[3]) / 2 })),
+    ({ type: "scatter", label, pointStyle: "rect", borderColor: color(colorName), backgroundColor: color(colorName), data: list.map((b) => ({ x: (b[0] + b[1]) / 2, y: (b[2] + b[3]) / 2 })),
        pointRadius: 0, pointHitRadius: 4, boxes: list });
 
   function drawMemory() {
     const line = (label, field, colorName, fill) =>
-      ({ label, data: timeline.map((s) => ({ x: s.ns, y: s[field] })), borderColor: color(colorName), backgroundColor: color(colorName) + (fill ? "40" : ""),
+      ({ label, data: timeline.map((s) => ({ x: s.ns, y: s[field] })), borderColor: color(colorName), backgroundColor: color(colorName) + (fill ? "40" : ""), pointStyle: fill ? "rect" : "line",
          fill: !!fill, stepped: "after", pointRadius: 0, borderWidth: 1.5 });
     const sets = [line("live", "live_bytes", "live"), line("resident on the device", "resident_bytes", "resident", true),
                   line("swapped out", "swapped_bytes", "swapped")];
     if (report.limit_bytes)
-      sets.push({ label: "limit", data: [{ x: 0, y: report.limit_bytes }, { x: end, y: report.limit_bytes }], borderColor: color("limit"),
+      sets.push({ label: "limit", pointStyle: "line", data: [{ x: 0, y: report.limit_bytes }, { x: end, y: report.limit_bytes }], borderColor: color("limit"),
                   backgroundColor: color("limit"), borderDash: [6, 4], pointRadius: 0, borderWidth: 1.5 });
     if (peak >= 0)
       sets.push({ type: "scatter", label: "peak " + bytes(timeline[peak].live_bytes), data: [{ x: timeline[peak].ns, y: timeline[peak].live_bytes }],
@@ -147,18 +150,34 @@
       label: (item) => item.dataset.label + ": " + bytes(item.parsed.y) }) });
   }
   function drawBuffers() {
-    const shown = report.buffers.slice().sort((a, b) => b.bytes - a.bytes).slice(0, 300).sort((a, b) => a.born_ns - b.born_ns || b.dead_ns - a.dead_ns);
-    const kept = [], made = [], names = [];
+    const most = 1000;
+    const shown = report.buffers.slice().sort((a, b) => b.bytes - a.bytes).slice(0, most).sort((a, b) => a.born_ns - b.born_ns || b.dead_ns - a.dead_ns);
+    const kept = [], made = [], names = [], placed = [];
+    const spansOf = (b) => b.dead_ns >= b.born_ns ? [[b.born_ns, b.dead_ns]] : [[0, b.dead_ns], [b.born_ns, end]];
+    // Each at the lowest height that is free for as long as it lives: the picture is about as high as the peak.
+    const lowest = (spans, size) => {
+      const taken = placed.filter((p) => spans.some(([from, to]) => p.from < to && from < p.to)).sort((p, q) => p.low - q.low);
+      let low = 0;
+      for (const p of taken) {
+        if (p.low - low >= size) break;
+        low = Math.max(low, p.high);
+      }
+      return low;
+    };
     let top = 0;
-    for (const b of shown) {
+    for (const b of [...shown.filter((s) => s.persistent), ...shown.filter((s) => !s.persistent)]) {
       const list = b.persistent ? kept : made;
-      const spans = b.dead_ns >= b.born_ns ? [[b.born_ns, b.dead_ns]] : [[0, b.dead_ns], [b.born_ns, end]];
-      for (const [from, to] of spans) { list.push([from, to, top, top + b.bytes]); names.push([list, list.length - 1, b]); }
-      top += b.bytes;
+      const spans = spansOf(b), low = lowest(spans, b.bytes);
+      for (const [from, to] of spans) {
+        list.push([from, to, low, low + b.bytes]);
+        names.push([list, list.length - 1, b]);
+        placed.push({ from, to, low, high: low + b.bytes });
+      }
+      top = Math.max(top, low + b.bytes);
     }
     const nameOf = new Map(names.map(([list, i, b]) => [(list === kept ? "k" : "m") + i, b]));
     const sets = [boxSet("lives across iterations", "peak", kept), boxSet("born and dead in one", "resident", made)];
-    const config = options(scales("height: size", { y: { min: 0, max: Math.ceil(top / byteStep(top)) * byteStep(top), ticks: { color: color("muted"), stepSize: byteStep(top), callback: (v) => bytes(v) }, grid: { display: false } } }), {
+    const config = options(scales(report.buffers.length > most ? "the " + most + " largest of " + report.buffers.length : "height: size", { y: { min: 0, max: Math.ceil(top / byteStep(top)) * byteStep(top), ticks: { color: color("muted"), stepSize: byteStep(top), callback: (v) => bytes(v) }, grid: { display: false } } }), {
       label: (item) => { const b = nameOf.get((item.datasetIndex === 0 ? "k" : "m") + item.dataIndex); return b.name + ": " + bytes(b.bytes) + ", " + time(b.born_ns) + " to " + time(b.dead_ns); } });
     make("chart-buffers", { type: "scatter", data: { datasets: sets }, options: config, plugins: [boxes] });
   }

@@ -35,13 +35,32 @@ struct Costs {
 Costs write_trace(const std::string& path, std::uint64_t events_wanted) {
     Costs costs;
     const double caller = cpu_seconds(RUSAGE_THREAD), all = cpu_seconds(RUSAGE_SELF);
-    Recorder recorder({.trace_path = path});
+    Recorder recorder({.trace_path = path,
+                       .program = "a run of ten million events",
+                       .device = {"test device", std::int64_t{8} << 30, 12'000'000'000, 12'000'000'000,
+                                  20'000'000'000, 10'000},
+                       .limit_bytes = std::int64_t{5} << 30});
     RecorderSink sink{recorder};
     SimulatedProgram<RecorderSink> program(sink);
+    recorder.name_function(kForward, "_Z7forwardPfS_i");
+    recorder.name_function(kBackward, "_Z8backwardPfS_S_S_");
+    recorder.name_function(kUpdate, "_Z6updatePfPKfS_");
     const auto net = program.make_network(kLayers, 4 << 20, true, false);
     for (int step = 0; costs.events < events_wanted; ++step) {
+        // Every tenth layer's optimiser state leaves after the update and comes back for the next one.
+        const std::uint64_t first = program.ops();
+        for (std::size_t l = 0; l < kLayers; l += 10) {
+            const std::uint64_t update = first + kOpsPerStep - kLayers + l;
+            recorder.swap(net.momentum[l], SwapKind::out, 4 << 20, first + 1 + l, true);
+            recorder.swap(net.momentum[l], SwapKind::in, 4 << 20, update - 20, true);
+            if (l % 20 == 0) recorder.stall(update, static_cast<std::int64_t>(1000 * l));
+        }
         program.step(net, 8);
-        costs.events += kOpsPerStep + 2 * (1 + kLayers + 1 + kLayers + kLayers);
+        // What the runtime would measure in the warm-up.
+        for (std::uint64_t s = first; step < 20 && s < program.ops(); ++s)
+            recorder.op_duration(s, static_cast<std::int64_t>(20'000 + 100 * ((s - first) % 90)));
+        costs.events +=
+            kOpsPerStep + 2 * (1 + kLayers + 1 + kLayers + kLayers) + 2 * kLayers / 10 + kLayers / 20;
         if (step % 50 == 49) program.evaluate(net, 16, 2);
     }
     costs.caller = cpu_seconds(RUSAGE_THREAD) - caller;
@@ -65,6 +84,8 @@ void check_trace(std::uint64_t events, bool print) {
     CHECK(trace.iteration->ops.size() == kOpsPerStep);
     CHECK(html.size() < kMaxHtmlBytes);
     CHECK(trace.model.peak_bytes > 0);
+    CHECK(trace.model.in_bytes_per_iteration == std::int64_t{kLayers / 10 * 4} << 20);
+    CHECK(trace.model.stall_ns_per_iteration == 1000 * 20 * (15 * 14 / 2));
     if (!print) return;
     std::printf(
         "%llu events: %.1f ns each in the caller, %.1f ns each in all; analysed in %.2f s, HTML (%zu bytes) "
