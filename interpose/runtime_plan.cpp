@@ -12,6 +12,7 @@ namespace swapadvisor {
 namespace {
 
 constexpr std::uint64_t kNever = ~0ull;
+constexpr int kAwaitTimings = 3;  // half iterations more, for ops that no timing has come in of
 // The search ends when it has not won a hundredth in half of the time that it has taken so far, and a second.
 constexpr double kIdleShare = 0.5, kIdleSeconds = 1, kIdleGain = 0.99;
 
@@ -160,6 +161,7 @@ void PlanDirector::look_at_recorder() {
     // One more iteration, so that its timings have come in.
     plan_signature_ = steady->signature;
     plan_at_seq_ = next_seq_ + steady->ops.size();
+    timings_awaited_ = 0;
 }
 
 void PlanDirector::request() {
@@ -170,6 +172,14 @@ void PlanDirector::request() {
     managed_.recorder->flush();
     auto iteration = managed_.recorder->steady_with_durations();
     if (!iteration || iteration->signature != plan_signature_) return;  // the program is elsewhere already
+    // The device is behind the program, and one op's time may be a good part of the whole.
+    const bool all_timed = std::all_of(iteration->ops.begin(), iteration->ops.end(),
+                                       [](const OpRecord& op) { return op.duration_ns > 0; });
+    if (!all_timed && !planned() && config().plan_path.empty() && timings_awaited_ < kAwaitTimings) {
+        ++timings_awaited_;
+        plan_at_seq_ = next_seq_ + iteration->ops.size() / 2 + 1;
+        return;
+    }
     // Ops are not timed while a plan is followed: what is known from before counts.
     if (const auto former = switch_.script(plan_signature_)) {
         auto timed = std::make_shared<Iteration>(*iteration);

@@ -79,8 +79,9 @@ class PlanDirector {
     OpTimer timer_;
     std::uint64_t next_seq_ = 0;
     std::uint64_t seen_version_ = 0;
-    std::uint64_t plan_signature_ = 0;      ///< of the iteration to plan for next; 0: none
-    std::uint64_t plan_at_seq_ = ~0ull;     ///< when its timings will have come in
+    std::uint64_t plan_signature_ = 0;   ///< of the iteration to plan for next; 0: none
+    std::uint64_t plan_at_seq_ = ~0ull;  ///< when its timings will have come in
+    int timings_awaited_ = 0;
     std::vector<std::uint64_t> requested_;  ///< signatures
     std::vector<std::uint64_t> outgrown_;   ///< signatures whose plan has to be made again, for less room
     std::uint64_t reserve_pages_ = 0;       ///< left to small allocations that are still to come
