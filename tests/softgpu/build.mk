@@ -15,9 +15,10 @@ $(BUILD)/obj/tests/softgpu/driver_tables.o: $(SOFTGPU_TABLES)
 	$(CXX) $(CXXFLAGS) -Wno-shadow -Wno-deprecated-declarations -MMD -MP -c $< -o $@
 
 SOFTGPU_DRIVER_OBJ := $(call obj,$(SOFTGPU_DRIVER_CPP)) $(BUILD)/obj/tests/softgpu/driver_tables.o
+# It has threads of its own, so it stays when a program that looked at it closes it again (nodelete).
 $(SOFTGPU)/libcuda.so.1: $(SOFTGPU_DRIVER_OBJ) $(SOFTGPU)/libptx.a tests/softgpu/driver/exports.map
 	@mkdir -p $(@D)
-	$(CXX) -shared $(LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,--version-script=tests/softgpu/driver/exports.map \
+	$(CXX) -shared $(LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,--version-script=tests/softgpu/driver/exports.map \
 	  -Wl,-z,defs -o $@.new $(filter %.o %.a,$^) -llz4 -lzstd -lpthread -ldl
 	mv $@.new $@
 	ln -sf libcuda.so.1 $(@D)/libcuda.so
