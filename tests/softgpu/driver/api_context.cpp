@@ -70,6 +70,21 @@ SOFTCU cuCtxDestroy_v2(CUcontext context) {
     return destroy(call, context);
 }
 
+SOFTCU cuCtxAttach(CUcontext* context, unsigned flags) {
+    SOFTGPU_CALL(kContext);
+    if (!context || flags) return CUDA_ERROR_INVALID_VALUE;
+    ++call.context()->attached;
+    *context = call.context();
+    return CUDA_SUCCESS;
+}
+
+SOFTCU cuCtxDetach(CUcontext context) {
+    SOFTGPU_CALL(kPlain);
+    if (driver().kind(context) != Kind::context || context->primary || context != current_context())
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return --context->attached != 0 ? CUDA_SUCCESS : destroy(call, context);
+}
+
 SOFTCU cuCtxPushCurrent_v2(CUcontext context) {
     SOFTGPU_CALL(kFree);
     return push(context);

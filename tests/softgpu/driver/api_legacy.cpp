@@ -15,6 +15,11 @@
 #undef cuLinkCreate
 #undef cuLinkAddData
 #undef cuLinkAddFile
+#undef cuStreamWaitValue32
+#undef cuStreamWaitValue64
+#undef cuStreamWriteValue32
+#undef cuStreamWriteValue64
+#undef cuStreamBatchMemOp
 
 SOFTCU cuCtxDestroy(CUcontext context) {
     return cuCtxDestroy_v2(context);
@@ -56,4 +61,19 @@ SOFTCU cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_t 
 SOFTCU cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
                      CUjit_option* options, void** values) {
     return cuLinkAddFile_v2(state, type, path, count, options, values);
+}
+SOFTCU cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+    return cuStreamWaitValue32_v2(stream, address, value, flags);
+}
+SOFTCU cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+    return cuStreamWaitValue64_v2(stream, address, value, flags);
+}
+SOFTCU cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
+    return cuStreamWriteValue32_v2(stream, address, value, flags);
+}
+SOFTCU cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+    return cuStreamWriteValue64_v2(stream, address, value, flags);
+}
+SOFTCU cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams* list, unsigned flags) {
+    return cuStreamBatchMemOp_v2(stream, count, list, flags);
 }

@@ -1,4 +1,6 @@
 // Streams that wait for, and write, values in memory.
+#include <cstddef>
+
 #include "tests/softgpu/driver/api.h"
 #include "tests/softgpu/driver/capture.h"
 
@@ -20,11 +22,13 @@ CUresult batch(Call& call, CUstream handle, std::vector<CUstreamBatchMemOpParams
     return submit(call, stream, BatchWork{std::move(list)});
 }
 
-CUresult wait(Call& call, CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags, bool wide) {
+/// waitValue and writeValue are laid out alike: only the operation tells them apart.
+CUresult one(Call& call, CUstream stream, CUstreamBatchMemOpType operation, CUdeviceptr address,
+             cuuint64_t value, unsigned flags) {
     CUstreamBatchMemOpParams p{};
-    p.operation = wide ? CU_STREAM_MEM_OP_WAIT_VALUE_64 : CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    p.operation = operation;
     p.waitValue.address = address;
-    if (wide)
+    if (operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || operation == CU_STREAM_MEM_OP_WRITE_VALUE_64)
         p.waitValue.value64 = value;
     else
         p.waitValue.value = static_cast<cuuint32_t>(value);
@@ -32,74 +36,35 @@ CUresult wait(Call& call, CUstream stream, CUdeviceptr address, cuuint64_t value
     return batch(call, stream, {p});
 }
 
-CUresult write(Call& call, CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags,
-               bool wide) {
-    CUstreamBatchMemOpParams p{};
-    p.operation = wide ? CU_STREAM_MEM_OP_WRITE_VALUE_64 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
-    p.writeValue.address = address;
-    if (wide)
-        p.writeValue.value64 = value;
-    else
-        p.writeValue.value = static_cast<cuuint32_t>(value);
-    p.writeValue.flags = flags;
-    return batch(call, stream, {p});
-}
+static_assert(offsetof(CUstreamBatchMemOpParams, waitValue.flags) ==
+              offsetof(CUstreamBatchMemOpParams, writeValue.flags));
+static_assert(offsetof(CUstreamBatchMemOpParams, waitValue.value64) ==
+              offsetof(CUstreamBatchMemOpParams, writeValue.value64));
 
 }  // namespace
 
 SOFTCU cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
     SOFTGPU_CALL(kContext);
-    return wait(call, stream, address, value, flags, false);
+    return one(call, stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags);
 }
 
 SOFTCU cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
     SOFTGPU_CALL(kContext);
-    return wait(call, stream, address, value, flags, true);
+    return one(call, stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags);
 }
 
 SOFTCU cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
     SOFTGPU_CALL(kContext);
-    return write(call, stream, address, value, flags, false);
+    return one(call, stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags);
 }
 
 SOFTCU cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
     SOFTGPU_CALL(kContext);
-    return write(call, stream, address, value, flags, true);
+    return one(call, stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags);
 }
 
 SOFTCU cuStreamBatchMemOp_v2(CUstream stream, unsigned count, CUstreamBatchMemOpParams* list,
                              unsigned flags) {
-    SOFTGPU_CALL(kContext);
-    if (!list || count == 0 || count > 256 || flags) return CUDA_ERROR_INVALID_VALUE;
-    return batch(call, stream, {list, list + count});
-}
-
-#undef cuStreamWaitValue32
-#undef cuStreamWaitValue64
-#undef cuStreamWriteValue32
-#undef cuStreamWriteValue64
-#undef cuStreamBatchMemOp
-SOFTCU cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
-    SOFTGPU_CALL(kContext);
-    return wait(call, stream, address, value, flags, false);
-}
-
-SOFTCU cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
-    SOFTGPU_CALL(kContext);
-    return wait(call, stream, address, value, flags, true);
-}
-
-SOFTCU cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
-    SOFTGPU_CALL(kContext);
-    return write(call, stream, address, value, flags, false);
-}
-
-SOFTCU cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
-    SOFTGPU_CALL(kContext);
-    return write(call, stream, address, value, flags, true);
-}
-
-SOFTCU cuStreamBatchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams* list, unsigned flags) {
     SOFTGPU_CALL(kContext);
     if (!list || count == 0 || count > 256 || flags) return CUDA_ERROR_INVALID_VALUE;
     return batch(call, stream, {list, list + count});

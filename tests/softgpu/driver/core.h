@@ -70,6 +70,7 @@ struct CUctx_st {
     unsigned api_version = 3020;
     std::uint64_t id = 0;
     int primary_count = 0;
+    unsigned attached = 1;          ///< cuCtxAttach, cuCtxDetach
     CUresult error = CUDA_SUCCESS;  ///< sticky
     softgpu::StreamRef legacy;
     std::vector<softgpu::StreamRef> streams;   ///< all of this context, legacy and per-thread ones included

@@ -15,29 +15,35 @@ namespace {
     throw std::invalid_argument("setting '" + setting + "': " + why);
 }
 
-double parse_size(const std::string& setting, std::string text) {
-    if (text.size() > 2 && text.ends_with("/s")) text.resize(text.size() - 2);
+/// A number and one of `units`, which say how much one of each is.
+double parse_quantity(const std::string& setting, const std::string& text,
+                      const std::map<std::string, double>& units, const char* what) {
     char* end = nullptr;
     const double number = std::strtod(text.c_str(), &end);
-    if (end == text.c_str() || !std::isfinite(number) || number < 0) bad(setting, "not a size");
+    if (end == text.c_str() || !std::isfinite(number) || number < 0)
+        bad(setting, std::string("not a ") + what);
+    const auto unit = units.find(end);
+    if (unit != units.end()) return number * unit->second;
+    std::string known;
+    for (const auto& [name, value] : units) known += (known.empty() || name.empty() ? "" : ", ") + name;
+    bad(setting, "unknown unit '" + std::string(end) + "' (known: " + known + ")");
+}
+
+double parse_size(const std::string& setting, std::string text) {
+    if (text.size() > 2 && text.ends_with("/s")) text.resize(text.size() - 2);
     static const std::map<std::string, double> units = {
         {"", 1},        {"B", 1},       {"kB", 1e3},      {"KB", 1e3},      {"MB", 1e6},
         {"GB", 1e9},    {"TB", 1e12},   {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
         {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30},   {"TiB", 0x1p40},  {"T", 0x1p40}};
-    const auto unit = units.find(end);
-    if (unit == units.end()) bad(setting, "unknown unit '" + std::string(end) + "' (use MiB, GiB, GB ...)");
-    return number * unit->second;
+    return parse_quantity(setting, text, units, "size");
 }
 
 Time parse_time(const std::string& setting, const std::string& text) {
-    char* end = nullptr;
-    const double number = std::strtod(text.c_str(), &end);
     static const std::map<std::string, double> units = {
         {"", 1}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-    const auto unit = units.find(end);
-    if (end == text.c_str() || unit == units.end() || !(number >= 0) || number > 1e15)
-        bad(setting, "not a time");
-    return static_cast<Time>(std::llround(number * unit->second));
+    const double ns = parse_quantity(setting, text, units, "time");
+    if (ns > 1e18) bad(setting, "too long a time");
+    return static_cast<Time>(std::llround(ns));
 }
 
 int parse_int(const std::string& setting, const std::string& text, int low, int high) {

@@ -77,6 +77,9 @@ struct FreeWork {
 using Work = std::variant<EmptyWork, KernelWork, CopyWork, MemsetWork, HostWork, RecordWork, WaitWork,
                           BatchWork, ChildWork, AllocWork, FreeWork>;
 
+/// From the first byte of a copy's side to past the last one.
+std::uint64_t extent(const CopySide& side, const CopyWork& work);
+
 /// Checks what can be checked when the call is made.
 CUresult validate(CUctx_st* context, const Work& work);
 /// An operation for `stream` that does it (not for graphs, allocations and event waits, which have their own

@@ -105,8 +105,8 @@ struct Launch {
     u64 workspace_bytes = 0;
 };
 
-/// One host thread's view of a launch.
-struct Worker {
+/// One host thread's view of a launch; in cache lines of its own.
+struct alignas(64) Worker {
     const Launch* launch = nullptr;
     RangeCache ranges;
     u64 warp_instructions = 0, thread_instructions = 0, global_bytes = 0;

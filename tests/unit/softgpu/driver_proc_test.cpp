@@ -124,6 +124,30 @@ TEST_CASE("contexts: stack, destruction and sticky errors") {
     });
 }
 
+// These two calls are old, and part of the driver all the same.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+TEST_CASE("contexts: uses are counted") {
+    RUN_IN_CHILD("", [] {
+        OK(cuInit(0));
+        CUcontext a = nullptr, b = nullptr, again = nullptr, current = nullptr;
+        EXPECT(cuCtxAttach(&again, 0), CUDA_ERROR_INVALID_CONTEXT);
+        OK(cuCtxCreate(&a, nullptr, 0, 0));
+        OK(cuCtxCreate(&b, nullptr, 0, 0));
+        EXPECT(cuCtxAttach(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
+        EXPECT(cuCtxAttach(&again, 1), CUDA_ERROR_INVALID_VALUE);
+        OK(cuCtxAttach(&again, 0));
+        THAT(again == b);
+        EXPECT(cuCtxDetach(a), CUDA_ERROR_INVALID_CONTEXT);  // not current
+        OK(cuCtxDetach(b));
+        OK(cuCtxGetCurrent(&current));
+        THAT(current == b);
+        OK(cuCtxDetach(b));
+        EXPECT(cuCtxDetach(b), CUDA_ERROR_INVALID_CONTEXT);
+        OK(cuCtxGetCurrent(&current));
+        THAT(current == a);
+    });
+}
+
 TEST_CASE("launches: bad shapes and parameters are refused") {
     RUN_IN_CHILD("", [] {
         Gpu gpu;
