@@ -68,7 +68,7 @@ PROBES := $(BUILD)/tests/interpose
 $(PROBES)/%.so: $(PROBE_DIR)/%.c
 	@mkdir -p $(@D)
 	$(CC) -O2 -fPIC -shared -fvisibility=hidden -o $@ $< -ldl
-$(PROBES)/%: $(PROBE_DIR)/%.cpp $(BUILD)/tests/fakedriver/libcuda.so.1
+$(PROBES)/%: $(PROBE_DIR)/%.cpp $(wildcard $(PROBE_DIR)/*.h) $(BUILD)/tests/fakedriver/libcuda.so.1
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< -ldl -lpthread $(PROBE_LIBS)
 $(PROBES)/linked_probe $(PROBES)/call_bench: PROBE_LIBS := $(BUILD)/tests/fakedriver/libcuda.so.1

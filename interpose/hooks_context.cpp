@@ -39,12 +39,13 @@ CUresult end_context(Entry entry, CUcontext context, Call call) {
 
 }  // namespace
 
-/// What one device's kernels reach of another's memory must be the driver's: from here on it is.
+/// What one device's kernels reach of another's memory is the driver's from here on; what is managed already
+/// stays so, and is opened to the other device.
 CUresult hook_cuCtxEnablePeerAccess(Entry entry, Fn_cuCtxEnablePeerAccess real, CUcontext peer,
                                     unsigned flags) {
     const CUresult result = real(peer, flags);
-    if (result == CUDA_SUCCESS && runtime_for(entry)) {
-        peers_reach_in();
+    if (Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr) {
+        runtime->peer_reaches_in(peer, peers_reach_in());
         if (first_time(reinterpret_cast<std::uintptr_t>(&peers_reach_in))) {
             say("devices reach into each other's memory (cuCtxEnablePeerAccess): new allocations are not "
                 "managed");
@@ -70,6 +71,36 @@ CUresult hook_cuLibraryUnload(Entry entry, Fn_cuLibraryUnload real, CUlibrary li
 
 CUresult hook_cuCtxDestroy(Entry entry, Fn_cuCtxDestroy real, CUcontext context) {
     return end_context(entry, context, [&] { return real(context); });
+}
+
+/// Old programs count a context's uses; the last detach destroys it. Only what they attach is counted here.
+CUresult hook_cuCtxAttach(Entry entry, Fn_cuCtxAttach real, CUcontext* context, unsigned flags) {
+    const CUresult result = real(context, flags);
+    if (result == CUDA_SUCCESS && context) {
+        if (Runtime* runtime = runtime_for(entry)) runtime->context_attached(*context);
+    }
+    return result;
+}
+
+CUresult hook_cuCtxDetach(Entry entry, Fn_cuCtxDetach real, CUcontext context) {
+    const CUresult result = real(context);
+    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
+    if (runtime && runtime->context_detached(context)) {
+        runtime->context_going(context);
+        runtime->context_gone(context);
+    }
+    return result;
+}
+
+/// Such a context shares its device's memory and may end before it: what is allocated there stays the
+/// driver's.
+CUresult hook_cuCtxFromGreenCtx(Entry entry, Fn_cuCtxFromGreenCtx real, CUcontext* context,
+                                CUgreenCtx green) {
+    const CUresult result = real(context, green);
+    if (result == CUDA_SUCCESS && context) {
+        if (Runtime* runtime = runtime_for(entry)) runtime->leave_context(*context, "a green context");
+    }
+    return result;
 }
 
 CUresult hook_cuDevicePrimaryCtxReset(Entry entry, Fn_cuDevicePrimaryCtxReset real, CUdevice device) {

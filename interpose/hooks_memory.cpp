@@ -33,6 +33,16 @@ CUresult hook_cuMemFree_v2(Entry entry, Fn_cuMemFree_v2 real, CUdeviceptr addres
         entry, [&](Runtime& runtime) { return runtime.mem_free(address); }, [&] { return real(address); });
 }
 
+/// Moves by itself, page by page: only the report hears of it.
+CUresult hook_cuMemAllocManaged(Entry entry, Fn_cuMemAllocManaged real, CUdeviceptr* out, size_t bytes,
+                                unsigned flags) {
+    const CUresult result = real(out, bytes, flags);
+    if (result == CUDA_SUCCESS && out) {
+        if (Runtime* runtime = runtime_for(entry)) runtime->left_to_driver(*out, bytes, "managed memory");
+    }
+    return result;
+}
+
 CUresult hook_cuMemGetInfo_v2(Entry entry, Fn_cuMemGetInfo_v2 real, size_t* free_bytes, size_t* total_bytes) {
     return answer_or_forward(
         entry, [&](Runtime& runtime) { return runtime.mem_get_info(free_bytes, total_bytes); },

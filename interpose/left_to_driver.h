@@ -11,8 +11,9 @@ namespace swapadvisor {
 /// True for cuMemAlloc of this size: the user said so (SWAPADVISOR_PLAIN), or devices reach into each other.
 bool allocation_stays(std::size_t bytes);
 
-/// The program has let one device reach into another's memory: mapped memory would not be reachable so.
-void peers_reach_in();
+/// The program has let the current device reach into another's memory: mapped memory would not be reachable
+/// so. Returns the current device.
+CUdevice peers_reach_in();
 
 /// Stream-ordered allocation from `pool` stays.
 void leave_pool(CUmemoryPool pool);

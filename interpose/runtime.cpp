@@ -1,7 +1,5 @@
 #include "interpose/runtime.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 
@@ -10,7 +8,6 @@
 #include "interpose/log.h"
 #include "interpose/runtime_graphs.h"
 #include "interpose/runtime_plan.h"
-#include "interpose/runtime_planner.h"
 #include "interpose/runtime_report.h"
 #include "interpose/runtime_state.h"
 #include "recorder/callsite.h"
@@ -24,12 +21,6 @@ namespace {
 
 std::mutex creation;
 constexpr std::uint64_t kMiB = 1ull << 20;
-
-std::uint64_t host_limit() {
-    if (config().host_memory_bytes != 0) return config().host_memory_bytes;
-    const auto pages = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES));
-    return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 4 * 3;
-}
 
 }  // namespace
 
@@ -110,110 +101,6 @@ void RuntimeState::count(const std::string& what) {
             return;
         }
     events.emplace_back(what, 1);
-}
-
-// --- contexts
-// -------------------------------------------------------------------------------------------------------
-
-ManagedContext* RuntimeState::context_for(CUcontext context) {
-    if (context == nullptr) return nullptr;
-    for (auto& managed : contexts)
-        if (managed->context == context) return managed.get();
-    auto owned = std::make_unique<ManagedContext>();
-    ManagedContext& m = *owned;
-    m.context = context;
-    m.number = static_cast<int>(contexts.size());
-    contexts.push_back(std::move(owned));
-    auto give_up = [&](std::string reason) {
-        m.unmanaged = true;
-        m.reason = std::move(reason);
-        say("%s: memory of this context is left to the driver", m.reason.c_str());
-        return &m;
-    };
-    if (api.cuCtxGetDevice_(&m.device) != CUDA_SUCCESS) return give_up("the context's device is unknown");
-    for (auto& other : contexts)
-        if (other.get() != &m && other->device == m.device && other->residency)
-            return give_up("the device already has a managed context");
-    int vmm = 0;
-    if (api.cuDeviceGetAttribute_(&vmm, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, m.device) !=
-            CUDA_SUCCESS ||
-        vmm == 0)
-        return give_up("the device has no virtual memory management");
-    CUmemAllocationProp prop{};
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    prop.location.id = m.device;
-    std::size_t granularity = 0;
-    if (api.cuMemGetAllocationGranularity_(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
-        CUDA_SUCCESS)
-        granularity = 0;
-    std::size_t device_free = 0, device_total = 0;
-    if (api.cuMemGetInfo_(&device_free, &device_total) != CUDA_SUCCESS)
-        return give_up("the device's memory size is unknown");
-
-    ResidencyOptions options;
-    options.page_bytes = std::max<std::uint64_t>(2 * kMiB, granularity);
-    options.limit_bytes = config().memory_bytes;
-    if (config().memory_fraction > 0)
-        options.limit_bytes =
-            static_cast<std::uint64_t>(config().memory_fraction * static_cast<double>(device_total));
-    // A plan to replay brings its limit along.
-    if (options.limit_bytes == 0 && !config().plan_path.empty())
-        options.limit_bytes = plan_file_memory(config().plan_path, options.page_bytes);
-    // Room for what the driver itself takes later (modules, local memory, its own pools).
-    const std::uint64_t usable = device_free - std::min<std::uint64_t>(device_free / 16, 512 * kMiB);
-    if (options.limit_bytes == 0 || options.limit_bytes > device_free) options.limit_bytes = usable;
-    if (options.limit_bytes < 2 * options.page_bytes)
-        return give_up("a limit of " + std::to_string(options.limit_bytes) +
-                       " bytes is too small (at least " + std::to_string(2 * options.page_bytes) +
-                       "; set SWAPADVISOR_MEMORY)");
-    options.host_limit_bytes = host_limit();
-    options.region_bytes = std::max<std::uint64_t>(device_total * 64, 1ull << 36);
-    options.sync_free = config().sync_free;
-    options.note = [this](const std::string& line) {
-        say("%s", line.c_str());
-        if (notes.size() < 100) notes.push_back(line);
-    };
-
-    char name[256] = "";
-    if (api.cuDeviceGetName_ != nullptr) api.cuDeviceGetName_(name, sizeof name, m.device);
-    m.model.name = name;
-    m.model.memory_bytes = static_cast<std::int64_t>(device_total);
-    Recorder::Options recording;
-    recording.trace_path = config().trace_path;
-    if (m.number > 0 && !recording.trace_path.empty()) recording.trace_path += "." + std::to_string(m.number);
-    recording.program = program_name();
-    recording.device = m.model;
-    recording.limit_bytes = static_cast<std::int64_t>(options.limit_bytes);
-    m.recorder = std::make_unique<Recorder>(recording);
-    options.on_swap = [&m](Buffer& buffer, SwapEvent event, std::uint64_t bytes) {
-        const SwapKind kind = event == SwapEvent::in    ? SwapKind::in
-                              : event == SwapEvent::out ? SwapKind::out
-                                                        : SwapKind::drop;
-        m.recorder->swap(buffer.id, kind, static_cast<std::int64_t>(bytes), m.director->next_seq(),
-                         m.residency->pool() != nullptr);
-    };
-
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
-    CUresult result = CUDA_SUCCESS;
-    m.residency = Residency::create(api, *timeline, context, m.device, options, result);
-    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
-    if (!m.residency) {
-        m.recorder.reset();
-        return give_up("creating streams failed");
-    }
-    m.director = std::make_unique<PlanDirector>(*this, m);
-    // A trace should say how fast this device copies; else that is measured when it first matters.
-    if (!config().trace_path.empty() && !timeline->capturing() && measure_device(*m.residency, m.model))
-        m.recorder->set_device(m.model, static_cast<std::int64_t>(options.limit_bytes));
-    return &m;
-}
-
-ManagedContext* RuntimeState::current_context() {
-    CUcontext context = nullptr;
-    if (api.cuCtxGetCurrent_(&context) != CUDA_SUCCESS) return nullptr;
-    return context_for(context);
 }
 
 Buffer* RuntimeState::find(CUdeviceptr address) const {
@@ -307,7 +194,10 @@ void RuntimeState::finish_deferred_frees() {
 
 std::optional<CUresult> Runtime::mem_free(CUdeviceptr address) {
     RuntimeState& state = RuntimeState::of(this);
-    if (address == 0 || state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
+    if (address == 0) return std::nullopt;
+    if (state.left_count.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        state.forget_left(address);
+    if (state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
     std::lock_guard lock(state.mutex);
     Buffer* buffer = state.find(address);
     if (buffer == nullptr) return std::nullopt;
@@ -318,6 +208,32 @@ std::optional<CUresult> Runtime::mem_free(CUdeviceptr address) {
 
 std::optional<CUresult> Runtime::mem_free_async(CUdeviceptr address, CUstream, DefaultStream) {
     return mem_free(address);
+}
+
+void Runtime::left_to_driver(CUdeviceptr address, std::size_t bytes, const char* reason) {
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    ManagedContext* m = state.current_context();
+    if (m == nullptr) return;
+    LeftMemory& sum = m->left[reason];
+    sum.peak_buffers = std::max(sum.peak_buffers, ++sum.buffers);
+    sum.peak_bytes = std::max(sum.peak_bytes, sum.bytes += bytes);
+    state.left[address] = {m->context, bytes, reason};
+    state.left_count.store(state.left.size(), std::memory_order_relaxed);
+}
+
+void RuntimeState::forget_left(CUdeviceptr address) {
+    std::lock_guard lock(mutex);
+    const auto it = left.find(address);
+    if (it == left.end()) return;
+    for (auto& m : contexts) {
+        if (m->context != it->second.context) continue;
+        LeftMemory& sum = m->left[it->second.reason];
+        --sum.buffers;
+        sum.bytes -= it->second.bytes;
+    }
+    left.erase(it);
+    left_count.store(left.size(), std::memory_order_relaxed);
 }
 
 std::optional<CUresult> Runtime::mem_get_info(std::size_t* free_bytes, std::size_t* total_bytes) {
@@ -411,57 +327,6 @@ bool Runtime::is_managed(CUdeviceptr address) const {
     if (state.live.load(std::memory_order_relaxed) == 0) return false;
     std::lock_guard lock(state.mutex);
     return state.find(address) != nullptr;
-}
-
-// --- ends
-// -----------------------------------------------------------------------------------------------------------
-
-void Runtime::stream_destroyed(CUstream stream) {
-    RuntimeState& state = RuntimeState::of(this);
-    if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return;
-    std::lock_guard lock(state.mutex);
-    state.timeline->end_stream(nullptr, stream);
-}
-
-void Runtime::function_unloaded(CUmodule) {
-    RuntimeState& state = RuntimeState::of(this);
-    std::lock_guard lock(state.mutex);
-    state.functions->forget();
-}
-
-void Runtime::context_going(CUcontext context) {
-    RuntimeState& state = RuntimeState::of(this);
-    std::unique_ptr<ManagedContext> gone;
-    {
-        std::lock_guard lock(state.mutex);
-        for (auto it = state.contexts.begin(); it != state.contexts.end(); ++it) {
-            if ((*it)->context != context) continue;
-            gone = std::move(*it);
-            state.contexts.erase(it);
-            break;
-        }
-        if (!gone) return;
-        if (gone->director) gone->director->poll_timings();
-        state.timeline->end_context(context);
-        state.functions->forget();
-        if (gone->residency) {
-            std::erase_if(state.deferred_frees, [&](Buffer* b) { return b->owner == gone->residency.get(); });
-            state.live.fetch_sub(gone->residency->live_buffers(), std::memory_order_relaxed);
-            forget_graphs_of(state, *gone->residency);
-            keep_report(state, *gone);
-        }
-    }
-    if (gone->director) gone->director->stop();
-    if (gone->residency) gone->residency->abandon();
-    if (gone->recorder) gone->recorder->close();
-}
-
-void Runtime::context_gone(CUcontext) {}
-
-void Runtime::iteration_mark() {
-    RuntimeState& state = RuntimeState::of(this);
-    std::lock_guard lock(state.mutex);
-    if (ManagedContext* m = state.current_context(); m != nullptr && m->recorder) m->recorder->mark();
 }
 
 }  // namespace swapadvisor

@@ -65,6 +65,8 @@ class Runtime {
                                             DefaultStream);
     std::optional<CUresult> mem_free(CUdeviceptr address);
     std::optional<CUresult> mem_free_async(CUdeviceptr address, CUstream stream, DefaultStream);
+    /// For the report: an allocation that the driver made, and why it cannot be moved.
+    void left_to_driver(CUdeviceptr address, std::size_t bytes, const char* reason);
     std::optional<CUresult> mem_get_info(std::size_t* free_bytes, std::size_t* total_bytes);
     std::optional<CUresult> mem_get_address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address);
     /// The program's memory may not move from here on (IPC export, tensor map, registration, graph
@@ -106,6 +108,13 @@ class Runtime {
     void function_unloaded(CUmodule module);  ///< before the real call: cached parameter layouts go
     void context_going(CUcontext context);    ///< before destroy / primary reset / release
     void context_gone(CUcontext context);
+    void context_attached(CUcontext context);
+    bool context_detached(CUcontext context);  ///< true: that was the last use of it
+    /// Memory that is allocated in this context is not to be managed.
+    void leave_context(CUcontext context, const char* reason);
+    /// `device` may use the memory of `context` from now on: what is managed there already must be open to
+    /// it.
+    void peer_reaches_in(CUcontext context, CUdevice device);
     void iteration_mark();  ///< swapadvisor_iteration()
 
   protected:

@@ -337,23 +337,20 @@ void Runtime::graph_exec_destroyed(CUgraphExec exec) {
 
 OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultStream default_stream) {
     RuntimeState& state = RuntimeState::of(this);
-    if (state.live.load(std::memory_order_relaxed) == 0) return {};
-    PendingOp& op = thread_op();
-    if (op.busy) return {};
-    state.mutex.lock();
+    PendingOp* const opened = state.open(false);
+    if (opened == nullptr) return {};
+    PendingOp& op = *opened;
     auto found = state.graphs.find(exec);
     // A launch into a capture becomes a child node: the outer graph's launch is the op.
     if (found == state.graphs.end() || found->second->uses.empty() ||
         state.is_capturing(stream, default_stream)) {
+        op.busy = false;
         state.mutex.unlock();
         return {};
     }
     GraphWork& work = *found->second;
     bool over = false;
     for (Buffer* buffer : work.uses) over = over || buffer->owner->over_limit();
-    op.busy = true;
-    op.synchronous = false;
-    op.uses.clear();
     if (!over || work.opaque) {
         for (Buffer* buffer : work.uses) op.uses.push_back({buffer, Access::read_write, false});
         const unsigned geometry[6] = {static_cast<unsigned>(work.nodes.size()), 0, 0, 0, 0, 0};

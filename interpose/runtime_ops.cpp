@@ -1,5 +1,6 @@
 // Ops: what each touches, made resident before the real call, noted after it.
 #include <algorithm>
+#include <array>
 
 #include "interpose/log.h"
 #include "interpose/runtime_graphs.h"
@@ -10,7 +11,12 @@
 namespace swapadvisor {
 namespace {
 constexpr std::size_t kPayloadScan = std::size_t{64} << 20;  // a table of addresses is smaller than this
+
+// Copies and memsets are told apart by their size, where a kernel has its grid and block.
+std::array<unsigned, 6> size_as_geometry(std::uint64_t bytes) {
+    return {static_cast<unsigned>(bytes), static_cast<unsigned>(bytes >> 32)};
 }
+}  // namespace
 
 QueueId RuntimeState::queue_for(CUcontext context, CUstream stream, DefaultStream default_stream) {
     if (stream == nullptr)
@@ -236,15 +242,23 @@ void Runtime::end_op(OpToken& token, CUresult result) {
     state.mutex.unlock();
 }
 
+// Takes the lock. Null, without it: nothing is managed, or this is a call that a driver makes inside an op.
+PendingOp* RuntimeState::open(bool synchronous) {
+    if (live.load(std::memory_order_relaxed) == 0) return nullptr;
+    PendingOp& op = thread_op();
+    if (op.busy) return nullptr;
+    mutex.lock();
+    op.busy = true;
+    op.synchronous = synchronous;
+    op.uses.clear();
+    return &op;
+}
+
 OpToken Runtime::begin_kernel(const KernelLaunch& launch, DefaultStream default_stream) {
     RuntimeState& state = RuntimeState::of(this);
-    if (state.live.load(std::memory_order_relaxed) == 0) return {};
-    PendingOp& op = thread_op();
-    if (op.busy) return {};
-    state.mutex.lock();
-    op.busy = true;
-    op.synchronous = false;
-    op.uses.clear();
+    PendingOp* const opened = state.open(false);
+    if (opened == nullptr) return {};
+    PendingOp& op = *opened;
     FunctionInfo& info = state.functions->info(launch.function);
     state.add_kernel_uses(op, info, launch.params, launch.extra);
     if (!op.uses.empty() && !info.told) state.tell_name(op.uses.front().buffer->owner, info);
@@ -263,13 +277,9 @@ void RuntimeState::tell_name(Residency* owner, FunctionInfo& info) {
 OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source, CUstream stream,
                             DefaultStream default_stream, bool synchronous) {
     RuntimeState& state = RuntimeState::of(this);
-    if (state.live.load(std::memory_order_relaxed) == 0) return {};
-    PendingOp& op = thread_op();
-    if (op.busy) return {};
-    state.mutex.lock();
-    op.busy = true;
-    op.synchronous = synchronous;
-    op.uses.clear();
+    PendingOp* const opened = state.open(synchronous);
+    if (opened == nullptr) return {};
+    PendingOp& op = *opened;
     Buffer* to = destination.address != 0 ? state.find(destination.address) : nullptr;
     Buffer* from = source.address != 0 ? state.find(source.address) : nullptr;
     if (to != nullptr && destination.bytes != 0) {
@@ -283,26 +293,19 @@ OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source,
                         : source.address != 0 ? OpKind::memcpy_d2d
                                               : OpKind::memcpy_h2d;
     const std::uint64_t bytes = std::max(destination.bytes, source.bytes);
-    const unsigned geometry[6] = {
-        static_cast<unsigned>(bytes), static_cast<unsigned>(bytes >> 32), 0, 0, 0, 0};
-    return state.begin(op, kind, 0, geometry, stream, default_stream, "a copy");
+    return state.begin(op, kind, 0, size_as_geometry(bytes).data(), stream, default_stream, "a copy");
 }
 
 OpToken Runtime::begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream,
                               DefaultStream default_stream, bool synchronous) {
     RuntimeState& state = RuntimeState::of(this);
-    if (state.live.load(std::memory_order_relaxed) == 0) return {};
-    PendingOp& op = thread_op();
-    if (op.busy) return {};
-    state.mutex.lock();
-    op.busy = true;
-    op.synchronous = synchronous;
-    op.uses.clear();
+    PendingOp* const opened = state.open(synchronous);
+    if (opened == nullptr) return {};
+    PendingOp& op = *opened;
     if (Buffer* buffer = state.find(address); buffer != nullptr && bytes != 0)
         state.add_use(op, buffer, Access::write);
-    const unsigned geometry[6] = {
-        static_cast<unsigned>(bytes), static_cast<unsigned>(std::uint64_t{bytes} >> 32), 0, 0, 0, 0};
-    return state.begin(op, OpKind::memset, 0, geometry, stream, default_stream, "a memset");
+    return state.begin(op, OpKind::memset, 0, size_as_geometry(bytes).data(), stream, default_stream,
+                       "a memset");
 }
 
 }  // namespace swapadvisor

@@ -50,6 +50,23 @@ std::string program_name() {
     return text;
 }
 
+namespace {
+void list_unmovable(const ManagedContext& m, ReportModel& model) {
+    if (model.unmovable.empty() && m.residency) {
+        std::map<std::string, LeftMemory> escaped;
+        m.residency->for_each_large([&](Buffer& b) {
+            if (b.escaped == nullptr) return;
+            ++escaped[b.escaped].buffers;
+            escaped[b.escaped].bytes += b.bytes;
+        });
+        for (const auto& [reason, sum] : escaped)
+            model.unmovable.push_back({"", reason, number(sum.buffers), number(sum.bytes)});
+    }
+    for (const auto& [reason, sum] : m.left)
+        model.unmovable.push_back({"", reason, number(sum.peak_buffers), number(sum.peak_bytes)});
+}
+}  // namespace
+
 ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     ReportModel model;
     model.source = "run";
@@ -58,6 +75,7 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     model.rank = process_rank();
     model.device = m.model;
     if (m.unmanaged || !m.residency) {
+        list_unmovable(m, model);
         model.mode = "unmanaged";
         model.mode_reason = m.reason;
         return model;
@@ -119,16 +137,7 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     for (const auto& [what, count] : state.events) model.fallbacks.push_back({what, count});
     if (state.unrolled_graphs != 0)
         model.fallbacks.push_back({"graph launched node by node", number(state.unrolled_graphs)});
-    std::map<std::string, std::pair<std::int64_t, std::int64_t>> unmovable;
-    r.for_each_large([&](Buffer& b) {
-        if (b.escaped == nullptr) return;
-        auto& entry = unmovable[b.escaped];
-        ++entry.first;
-        entry.second += number(b.bytes);
-    });
-    if (model.unmovable.empty())
-        for (const auto& [reason, what] : unmovable)
-            model.unmovable.push_back({"", reason, what.first, what.second});
+    list_unmovable(m, model);
     model.notes = state.notes;
     if (const std::string hidden = hidden_tensors(m); !hidden.empty()) model.notes.push_back(hidden);
     return model;

@@ -1,10 +1,11 @@
 // What stands behind interpose/runtime.h: one per process, never destroyed (a program may call CUDA from exit
 // handlers). Everything here is guarded by `mutex` unless said otherwise. Files: runtime.cpp (life,
-// allocations), runtime_ops.cpp (ops), runtime_graphs.cpp (captures and graphs), runtime_plan.cpp (planning),
-// runtime_report.cpp (exit).
+// allocations), runtime_context.cpp (contexts), runtime_ops.cpp (ops), runtime_graphs.cpp (captures and
+// graphs), runtime_plan.cpp (planning), runtime_report.cpp (exit).
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,6 +24,11 @@ namespace swapadvisor {
 
 class PlanDirector;
 
+/// Memory that the driver keeps, for the report: what there was at most.
+struct LeftMemory {
+    std::uint64_t buffers = 0, bytes = 0, peak_buffers = 0, peak_bytes = 0;
+};
+
 /// One context with managed memory.
 struct ManagedContext {
     CUcontext context = nullptr;
@@ -35,6 +41,7 @@ struct ManagedContext {
     std::unique_ptr<PlanDirector> director;
     DeviceModel model;
     AllocationHabits habits;
+    std::map<std::string, LeftMemory> left;  ///< by reason
 };
 
 /// One op in progress on one thread, from begin_* to end_op.
@@ -66,6 +73,8 @@ struct RuntimeState : Runtime {
     void free(Buffer& buffer);
     void finish_deferred_frees();
 
+    /// The opening of begin_*: this thread's op with the lock held, or null where there is nothing to do.
+    PendingOp* open(bool synchronous);
     /// The common part of begin_*: `op.uses` is filled, the lock is held.
     OpToken begin(PendingOp& op, OpKind kind, std::uint64_t function, const unsigned* geometry,
                   CUstream stream, DefaultStream default_stream, const char* what);
@@ -84,10 +93,21 @@ struct RuntimeState : Runtime {
     std::unique_ptr<Timeline> timeline;
     std::unique_ptr<FunctionTable> functions;
     std::vector<std::unique_ptr<ManagedContext>> contexts;
+    std::vector<std::unique_ptr<ManagedContext>> ending;  ///< from context_going to context_gone
     std::atomic<std::uint64_t> live{0};   ///< live managed buffers: 0 means that ops need no look
     std::uint64_t low = ~0ull, high = 0;  ///< all managed addresses lie in between
     BufferId next_buffer = 1;
-    std::vector<Buffer*> deferred_frees;  ///< freed while a capture was open
+    struct LeftAllocation {
+        CUcontext context;
+        std::size_t bytes;
+        const char* reason;
+    };
+    std::unordered_map<CUdeviceptr, LeftAllocation> left;
+    std::atomic<std::uint64_t> left_count{0};  ///< its size: 0 means that frees need no look
+    void forget_left(CUdeviceptr address);
+    std::unordered_map<CUcontext, int> attached;               ///< uses beyond the first
+    std::unordered_map<CUcontext, const char*> left_contexts;  ///< never managed, and why
+    std::vector<Buffer*> deferred_frees;                       ///< freed while a capture was open
     std::unordered_map<CUgraphExec, std::unique_ptr<GraphWork>> graphs;
     std::uint64_t unrolled_graphs = 0;
     std::vector<std::pair<std::string, std::int64_t>>

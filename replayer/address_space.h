@@ -40,6 +40,8 @@ class AddressSpace {
     void set_owner(AddressRange range, OwnerId owner);
     /// The driver's context is gone: forget everything without calling it.
     void abandon() { abandoned_ = true; }
+    /// Nothing is mapped any more: the regions may go after all.
+    void context_ended() { abandoned_ = false; }
 
     /// True for any address of the regions, in use or not.
     bool contains(CUdeviceptr address) const {

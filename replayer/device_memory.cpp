@@ -17,6 +17,7 @@ CUresult DeviceMemory::create(std::uint64_t pages, Slot& slot) {
     ++mapping_calls_;
     CUresult result = api_.cuMemCreate_(&slot.handle, pages * page_bytes_, &prop, 0);
     if (result != CUDA_SUCCESS) return result;
+    handles_.insert(slot.handle);
     slot.pages = pages;
     slot.holder = nullptr;
     slot.guard.clear();
@@ -28,6 +29,7 @@ void DeviceMemory::release(Slot& slot) {
     if (slot.pages == 0) return;
     ++mapping_calls_;
     api_.cuMemRelease_(slot.handle);
+    handles_.erase(slot.handle);
     used_pages_ -= slot.pages;
     slot = Slot{};
 }
@@ -36,18 +38,54 @@ CUresult DeviceMemory::map(CUdeviceptr address, const Slot& slot) {
     mapping_calls_ += 2;
     CUresult result = api_.cuMemMap_(address, slot.pages * page_bytes_, 0, slot.handle, 0);
     if (result != CUDA_SUCCESS) return result;
+    result = set_access(address, slot.pages);
+    if (result == CUDA_SUCCESS)
+        mapped_[address] = slot.pages;
+    else
+        api_.cuMemUnmap_(address, slot.pages * page_bytes_);
+    return result;
+}
+
+CUmemAccessDesc DeviceMemory::access_of(CUdevice device) {
     CUmemAccessDesc access{};
     access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    access.location.id = device_;
+    access.location.id = device;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    result = api_.cuMemSetAccess_(address, slot.pages * page_bytes_, &access, 1);
-    if (result != CUDA_SUCCESS) api_.cuMemUnmap_(address, slot.pages * page_bytes_);
-    return result;
+    return access;
+}
+
+CUresult DeviceMemory::set_access(CUdeviceptr address, std::uint64_t pages) {
+    return api_.cuMemSetAccess_(address, pages * page_bytes_, access_.data(), access_.size());
+}
+
+CUresult DeviceMemory::let_in(CUdevice device) {
+    for (const CUmemAccessDesc& access : access_)
+        if (access.location.id == device) return CUDA_SUCCESS;
+    access_.push_back(access_of(device));
+    for (const auto& [address, pages] : mapped_) {
+        ++mapping_calls_;
+        if (const CUresult result = set_access(address, pages); result != CUDA_SUCCESS) {
+            access_.pop_back();
+            return result;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+void DeviceMemory::give_all_back() {
+    for (const auto& [address, pages] : mapped_) api_.cuMemUnmap_(address, pages * page_bytes_);
+    for (const CUmemGenericAllocationHandle handle : handles_) api_.cuMemRelease_(handle);
+    mapped_.clear();
+    handles_.clear();
+    used_pages_ = 0;
 }
 
 CUresult DeviceMemory::unmap(CUdeviceptr address, std::uint64_t pages) {
     ++mapping_calls_;
-    return api_.cuMemUnmap_(address, pages * page_bytes_);
+    const CUresult result = api_.cuMemUnmap_(address, pages * page_bytes_);
+    if (result == CUDA_SUCCESS)
+        mapped_.erase(mapped_.lower_bound(address), mapped_.lower_bound(address + pages * page_bytes_));
+    return result;
 }
 
 }  // namespace swapadvisor

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <unordered_set>
 #include <vector>
 
 #include "replayer/driver_api.h"
@@ -28,6 +30,7 @@ class DeviceMemory {
     DeviceMemory(const DriverApi& api, CUdevice device, std::uint64_t page_bytes, std::uint64_t limit_pages)
         : api_(api),
           device_(device),
+          access_{access_of(device)},
           page_bytes_(page_bytes),
           limit_pages_(limit_pages),
           promised_pages_(limit_pages) {}
@@ -37,6 +40,10 @@ class DeviceMemory {
     void release(Slot& slot);
     CUresult map(CUdeviceptr address, const Slot& slot);
     CUresult unmap(CUdeviceptr address, std::uint64_t pages);
+    /// Another device may use this memory from now on: what is mapped, and what will be.
+    CUresult let_in(CUdevice device);
+    /// Everything goes, mapped or not; slots must not be used any more.
+    void give_all_back();
 
     std::uint64_t used_pages() const { return used_pages_; }
     std::uint64_t limit_pages() const { return limit_pages_; }
@@ -53,8 +60,14 @@ class DeviceMemory {
     std::uint64_t mapping_calls() const { return mapping_calls_; }
 
   private:
+    static CUmemAccessDesc access_of(CUdevice device);
+    CUresult set_access(CUdeviceptr address, std::uint64_t pages);
+
     const DriverApi& api_;
     CUdevice device_;
+    std::vector<CUmemAccessDesc> access_;          ///< this device first
+    std::map<CUdeviceptr, std::uint64_t> mapped_;  ///< pages by address
+    std::unordered_set<CUmemGenericAllocationHandle> handles_;
     std::uint64_t page_bytes_;
     std::uint64_t limit_pages_;
     const std::uint64_t promised_pages_;

@@ -47,6 +47,12 @@ void Residency::abandon() {
     if (pool_) pool_->abandon();
 }
 
+// Mapped memory and addresses belong to the process, not to the context: they would stay.
+void Residency::context_ended() {
+    memory_.give_all_back();
+    addresses_.context_ended();
+}
+
 // --- allocations
 // ----------------------------------------------------------------------------------------------------
 

@@ -131,6 +131,8 @@ class Residency {
     }
     /// The context is being destroyed or reset: nothing of it may be called any more.
     void abandon();
+    /// After that: gives back what outlives the context.
+    void context_ended();
     CUresult check_host_room(std::uint64_t bytes);
 
   private:

@@ -70,9 +70,10 @@ void add_options(CLI::App& app, Launch& launch) {
     add_flag("--sync-free", "SWAPADVISOR_SYNC_FREE",
              "freeing waits for the device, as the driver's own does");
     app.add_flag("-q,--quiet", launch.quiet, "nothing on standard error but errors");
-    app.add_flag(
-        "--strict", launch.strict,
-        "keep absent buffers unmapped for good; refuse a program that the shim cannot be loaded into");
+    app.add_flag("--strict", launch.strict,
+                 "absent buffers stay unmapped for good, not only in a plan's first two iterations; a "
+                 "program that the shim "
+                 "cannot be loaded into is refused");
     app.add_flag("--no-settings", launch.no_settings, "leave the framework's allocator settings as they are");
 }
 
@@ -202,7 +203,8 @@ int start(const Launch& launch) {
             if (!advice.refusal.empty()) return fail(2, advice.refusal);
             apply_framework_settings(advice, launch.quiet);
         }
-        setenv("NVTX_INJECTION64_PATH", object.c_str(), 0);  // the program's ranges name its ops; what is set stays
+        setenv("NVTX_INJECTION64_PATH", object.c_str(),
+               0);  // the program's ranges name its ops; what is set stays
         setenv("LD_PRELOAD", preload_list(object, std::getenv("LD_PRELOAD")).c_str(), 1);
         descriptor = start_watcher(path);
         if (descriptor >= 0) {

@@ -10,14 +10,16 @@ from tap import Suite, equal
 suite = Suite()
 SHIM = suite.path("libswapadvisor.so")
 PROBE = suite.path("tests/interpose/cases_probe")
+CONTEXTS = suite.path("tests/interpose/contexts_probe")
 LIMIT = {"SWAPADVISOR_MEMORY": "32MiB", "SWAPADVISOR_QUIET": "1", "SWAPADVISOR_REPORT": "report.txt"}
 
 
 def case(name, shim=True, options=(), **env):
-    command = [sys.executable, os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, *options, "--", PROBE, name]
+    probe = CONTEXTS if name in ("two-contexts", "peers", "context-cycles", "managed-memory") else PROBE
+    command = [sys.executable, os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, *options, "--", probe, name]
     if shim:
         # Only the program itself gets the shim, not the interpreter of the script.
-        command[command.index("--") + 1:] = ["env", f"LD_PRELOAD={SHIM}", PROBE, name]
+        command[command.index("--") + 1:] = ["env", f"LD_PRELOAD={SHIM}", probe, name]
     return suite.run(command, env={**LIMIT, **env} if shim else env)
 
 
@@ -136,6 +138,23 @@ def _():
     for limit in ("32MiB", "20MiB"):
         out = same("peers", options=["--devices", "2"], SWAPADVISOR_MEMORY=limit)
         assert "copied 10" in out and "kept 11" in out and "reached in 77" in out, out
+        assert "reached in 55" in out and "came back 55" in out and "came back 56" in out, out
+
+
+@suite.test("contexts that come and go leave nothing behind")
+def _():
+    for limit in ("64MiB", "14MiB"):
+        out = same("context-cycles", options=["--memory", "64MiB"], SWAPADVISOR_MEMORY=limit)
+        assert "wrong 0" in out, out
+
+
+@suite.test("nvtop#213 managed memory is listed as what cannot be moved")
+def _():
+    report = os.path.join(suite.scratch, "managed.txt")
+    same("managed-memory", SWAPADVISOR_REPORT=report)
+    with open(report) as file:
+        text = file.read()
+    assert "24.00 MiB" in text and "managed memory" in text, text
 
 
 @suite.test("process exit at any moment, with threads at work")

@@ -1,13 +1,10 @@
 // Small programs after public bug reports of tools between programs and the driver: each does what went wrong
 // there, and prints what a correct tool leaves unchanged. Knows nothing of the shim. Named by its first
 // argument.
-#include <cuda.h>
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -15,46 +12,17 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/interpose/programs/case_tools.h"
+
+using namespace case_tools;
+
 namespace {
-
-void* driver;
-
-template <class Function>
-Function* function(const char* symbol) {
-    return reinterpret_cast<Function*>(dlsym(driver, symbol));
-}
-
-#define TEXT2(x) #x
-#define TEXT(x) TEXT2(x)
-#define CU(name) function<std::remove_pointer_t<decltype(&::name)>>(TEXT(name))
-
-void show(const char* what, unsigned long long number) {
-    std::printf("%s %llu\n", what, number);
-}
-
-#define SHOW(name, ...) show(#name, CU(name)(__VA_ARGS__))
-
-constexpr std::size_t kBig = 8u << 20;
-
-CUcontext use_device() {
-    CUcontext context = nullptr;
-    SHOW(cuInit, 0);
-    SHOW(cuDevicePrimaryCtxRetain, &context, 0);
-    SHOW(cuCtxSetCurrent, context);
-    return context;
-}
 
 CUmemAllocationProp device_prop(CUmemLocationType type = CU_MEM_LOCATION_TYPE_DEVICE) {
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.location.type = type;
     return prop;
-}
-
-unsigned byte_at(CUdeviceptr address) {
-    unsigned char byte = 0;
-    CU(cuMemcpyDtoH)(&byte, address, 1);
-    return byte;
 }
 
 void null_mem_info() {
@@ -313,26 +281,6 @@ void twins_differ() {
     }
 }
 
-/// Two contexts on one device, each with more than its share.
-void two_contexts() {
-    SHOW(cuInit, 0);
-    CUcontext contexts[2] = {};
-    std::vector<CUdeviceptr> buffers(12);
-    for (auto& context : contexts) SHOW(cuCtxCreate, &context, nullptr, 0, 0);
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-        CU(cuCtxSetCurrent)(contexts[i % 2]);
-        SHOW(cuMemAlloc, &buffers[i], kBig);
-        SHOW(cuMemsetD8, buffers[i], static_cast<unsigned char>(i + 1), kBig);
-    }
-    for (int round = 0; round < 2; ++round) {
-        for (std::size_t i = 0; i < buffers.size(); ++i) {
-            CU(cuCtxSetCurrent)(contexts[i % 2]);
-            show("byte", byte_at(buffers[i] + 777));
-        }
-    }
-    for (auto& context : contexts) SHOW(cuCtxDestroy, context);
-}
-
 /// Several threads of one context launch, allocate and free at once.
 void many_threads() {
     CUcontext context = use_device();
@@ -363,42 +311,6 @@ void many_threads() {
     }
     for (std::thread& thread : threads) thread.join();
     for (const unsigned long long count : wrong) show("wrong", count);
-}
-
-/// Two devices: copies between them, and one reaching into the other's memory.
-void peers() {
-    CUcontext contexts[2] = {};
-    CUdeviceptr memory[2] = {};
-    SHOW(cuInit, 0);
-    for (int i = 0; i < 2; ++i) {
-        SHOW(cuDevicePrimaryCtxRetain, &contexts[i], i);
-        SHOW(cuCtxSetCurrent, contexts[i]);
-        SHOW(cuMemAlloc, &memory[i], kBig);
-        SHOW(cuMemsetD8, memory[i], static_cast<unsigned char>(10 + i), kBig);
-    }
-    SHOW(cuMemcpyPeer, memory[1], contexts[1], memory[0], contexts[0], kBig / 2);
-    show("copied", byte_at(memory[1]));
-    show("kept", byte_at(memory[1] + kBig - 1));
-    SHOW(cuMemcpyPeerAsync, memory[0], contexts[0], memory[1] + kBig / 2, contexts[1], kBig / 2, nullptr);
-    SHOW(cuCtxSynchronize);
-    SHOW(cuCtxSetCurrent, contexts[0]);
-    show("copied back", byte_at(memory[0]));
-    SHOW(cuMemsetD8, memory[0], 99, kBig);
-    show("between, by address alone", CU(cuMemcpyDtoD)(memory[1], memory[0], 1000));
-    SHOW(cuCtxSetCurrent, contexts[1]);
-    show("copied", byte_at(memory[1] + 999));
-    SHOW(cuCtxSetCurrent, contexts[0]);
-    SHOW(cuCtxEnablePeerAccess, contexts[1], 0);
-    SHOW(cuCtxEnablePeerAccess, contexts[1], 0);
-    CUdeviceptr other = 0;
-    SHOW(cuCtxSetCurrent, contexts[1]);
-    SHOW(cuMemAlloc, &other, kBig);
-    SHOW(cuCtxSetCurrent, contexts[0]);
-    SHOW(cuMemsetD8, other, 77, kBig);
-    SHOW(cuCtxSynchronize);
-    show("reached in", byte_at(other + 5));
-    SHOW(cuMemFree, other);
-    for (int i = 0; i < 2; ++i) SHOW(cuMemFree, memory[i]);
 }
 
 /// Exits in the middle of everything, nothing freed.
@@ -439,19 +351,12 @@ const std::map<std::string, void (*)()> kCases = {
     {"fork-child", fork_child},
     {"async-order", async_order},
     {"twins-differ", twins_differ},
-    {"two-contexts", two_contexts},
     {"many-threads", many_threads},
-    {"peers", peers},
     {"sudden-exit", sudden_exit},
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    std::setvbuf(stdout, nullptr, _IOLBF, 0);
-    driver = dlopen("libcuda.so.1", RTLD_NOW);
-    const auto found = argc > 1 ? kCases.find(argv[1]) : kCases.end();
-    if (!driver || found == kCases.end()) return 2;
-    found->second();
-    return 0;
+    return run_case(argc, argv, kCases);
 }
