@@ -1,58 +1,14 @@
-// Calls the driver in many ways, right and wrong ones, and prints every result that is not an address. Run
-// with and without the shim, the lines must be the same. Knows nothing of the shim.
-//   differential_probe exported|dlsym|look-up|per-thread
-#include <cuda.h>
-#include <dlfcn.h>
-
+// Memory, copies, questions, mappings of the program's own, capture, threads: right calls and wrong ones,
+// every result printed. Run with and without the shim, the lines must be the same.
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <string>
 #include <thread>
-#include <vector>
+
+#include "tests/unit/interpose/programs/differential.h"
+
+using namespace differential;
 
 namespace {
-
-std::string route;
-void* driver;
-
-/// The function as the chosen route gives it; null if the driver lacks it.
-void* find(const char* name, const char* symbol) {
-    if (route == "exported") return dlsym(RTLD_DEFAULT, symbol);
-    if (route == "dlsym") return dlsym(driver, symbol);
-    using LookUp = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
-    const auto ask = reinterpret_cast<LookUp>(dlsym(driver, "cuGetProcAddress_v2"));
-    void* found = nullptr;
-    const cuuint64_t flags =
-        route == "per-thread" ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
-    ask(name, &found, CUDA_VERSION, flags, nullptr);
-    return found;
-}
-
-template <class Function, class... Arguments>
-CUresult call(const char* name, const char* symbol, const char* text, Arguments... arguments) {
-    auto* function = reinterpret_cast<Function>(find(name, symbol));
-    if (!function) {
-        std::printf("%s(%s): absent\n", name, text);
-        return CUDA_ERROR_NOT_FOUND;
-    }
-    const CUresult result = function(arguments...);
-    std::printf("%s(%s): %d\n", name, text, static_cast<int>(result));
-    return result;
-}
-
-// The name as it is written, and the symbol it expands to.
-#define TEXT2(x) #x
-#define TEXT(x) TEXT2(x)
-#define CALL(name, ...) call<decltype(&::name)>(#name, TEXT(name), #__VA_ARGS__, __VA_ARGS__)
-#define CALL0(name) call<decltype(&::name)>(#name, TEXT(name), "")
-
-void value(const char* what, unsigned long long number) {
-    std::printf("  %s %llu\n", what, number);
-}
-
-constexpr size_t kBig = 8u << 20, kSmall = 4096;
-void* const kNull = nullptr;
 
 void without_context() {
     CUdeviceptr address = 77;
@@ -126,12 +82,6 @@ void allocations(size_t device_bytes) {
     CALL(cuMemFreeAsync, CUdeviceptr{0}, stream);
     CALL(cuStreamSynchronize, stream);
     CALL(cuStreamDestroy, stream);
-}
-
-unsigned long long sum(const std::vector<unsigned char>& bytes) {
-    unsigned long long total = 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i) total = total * 31 + bytes[i];
-    return total;
 }
 
 void copies() {
@@ -350,11 +300,7 @@ void threads() {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc < 2) return 2;
-    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a crash keeps the lines so far
-    route = argv[1];
-    driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (!driver) return 3;
+    if (!open_driver(argc, argv)) return 2;
     without_context();
     CALL(cuInit, 0);
     CUdevice device = 0;
