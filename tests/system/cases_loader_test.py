@@ -56,6 +56,12 @@ def _():
         assert "handles kept 0" in out, (broken, out)
 
 
+@suite.test("memory of a green context is the driver's, that of the device's own context is managed")
+def _():
+    out = case("green-context").stdout
+    equal([line for line in out.splitlines() if line.startswith("left")], [f"left to the driver {n}" for n in (1, 0, 1)], out)
+
+
 @suite.test("HAMi-core#61 HAMi#1055 preloaded Python imports and runs as ever")
 def _():
     done = suite.run([PYTHON, "-c", "import ctypes, multiprocessing, sqlite3; print('fine')"], preload=SHIM)

@@ -115,6 +115,12 @@ API CUresult cuGetProcAddress_v2(const char* name, void** function, int version,
     return look_up(name, function, version, flags, status);
 }
 
+/* No private tables: profilers ask for them and call through what they get. */
+API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
+    CALL("cuGetExportTable");
+    (void)table, (void)id;
+    return CUDA_ERROR_NOT_FOUND;
+}
 API CUresult cuDriverGetVersion(int* version) {
     CALL("cuDriverGetVersion");
     if (!version) return CUDA_ERROR_INVALID_VALUE;
@@ -179,10 +185,22 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     *context = the_context;
     return CUDA_SUCCESS;
 }
+static __thread CUcontext current; /* of a green context; NULL: the one there is */
 API CUresult cuCtxGetCurrent(CUcontext* context) {
     CALL("cuCtxGetCurrent");
     if (!context) return CUDA_ERROR_INVALID_VALUE;
-    *context = the_context;
+    *context = current ? current : the_context;
+    return CUDA_SUCCESS;
+}
+API CUresult cuCtxSetCurrent(CUcontext context) {
+    CALL("cuCtxSetCurrent");
+    current = context;
+    return CUDA_SUCCESS;
+}
+API CUresult cuCtxFromGreenCtx(CUcontext* context, CUgreenCtx green) {
+    CALL("cuCtxFromGreenCtx");
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    *context = (CUcontext)green;
     return CUDA_SUCCESS;
 }
 API CUresult cuCtxPopCurrent_v2(CUcontext* context) {

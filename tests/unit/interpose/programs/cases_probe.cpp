@@ -76,6 +76,21 @@ void repeated_failure() {
     show("handles kept", count("cuMemCreate") - count("cuMemRelease") > 40);
 }
 
+/// Memory of a green context, before and after some of the device's own.
+void green_context() {
+    const CUcontext own = use_device();
+    const auto count = function<unsigned long(const char*)>("fake_count");
+    CUcontext green = nullptr;
+    CUdeviceptr p = 0;
+    SHOW(cuCtxFromGreenCtx, &green, reinterpret_cast<CUgreenCtx>(0x5000));
+    for (const CUcontext context : {green, own, green}) {
+        SHOW(cuCtxSetCurrent, context);
+        const unsigned long before = count("cuMemAlloc_v2");
+        SHOW(cuMemAlloc, &p, kBig);
+        show("left to the driver", count("cuMemAlloc_v2") - before);
+    }
+}
+
 void foreign_free() {
     use_device();
     CUmemPoolProps props{};
@@ -339,6 +354,7 @@ const std::map<std::string, void (*)()> kCases = {
     {"host-location", host_location},
     {"thread-without-context", thread_without_context},
     {"repeated-failure", repeated_failure},
+    {"green-context", green_context},
     {"foreign-free", foreign_free},
     {"async-is-counted", async_is_counted},
     {"in-capture", in_capture},
