@@ -100,7 +100,7 @@ def main():
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("-t", "--timeout", type=float, default=120)
     parser.add_argument("names", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()  # names may stand on either side of the options
     args.work, args.samples, args.build = (os.path.abspath(p) for p in (args.work, args.samples, args.build))
     names = args.names
     if not names:
