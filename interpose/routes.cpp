@@ -120,6 +120,14 @@ void log_route(const RouteRequest& request) {
         object_name(request.caller));
 }
 
+/// CUPTI, the recorder's own source of timings among its users: what it does in the driver is not the
+/// program's work, and it may do it while the runtime waits for it.
+bool is_profiler(const char* path) {
+    if (!path) return false;
+    const char* slash = std::strrchr(path, '/');
+    return std::strncmp(slash ? slash + 1 : path, "libcupti", 8) == 0;
+}
+
 /// Called from dlsym.S. Sets *answered if the result is the answer; otherwise the real function is entered by
 /// a jump.
 extern "C" void* swapadvisor_route(void* handle, const char* name, const char* version, void* caller,
@@ -154,7 +162,9 @@ extern "C" void* swapadvisor_route(void* handle, const char* name, const char* v
     if (!dladdr(found, &at)) return found;
     // Found through the global scope (a handle of the main program): as above.
     if (is_own(found)) return look_up(RTLD_NEXT) ? found : nullptr;
-    if (dladdr(caller, &from) && (from.dli_fbase == at.dli_fbase || inside_driver(caller))) return found;
+    if (dladdr(caller, &from) &&
+        (from.dli_fbase == at.dli_fbase || inside_driver(caller) || is_profiler(from.dli_fname)))
+        return found;
     const int copy = driver_copy_at(found, handle);
     if (copy < 0) return found;
     if (logging(LogTopic::routes)) log_route({version ? "dlvsym" : "dlsym", name, 0, 0, caller, true});

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <string_view>
 
 #include "interpose/config.h"
 #include "interpose/log.h"
@@ -139,6 +140,9 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
         model.fallbacks.push_back({"graph launched node by node", number(state.unrolled_graphs)});
     list_unmovable(m, model);
     model.notes = state.notes;
+    if (config().timing == TimingSource::cupti && std::string_view(m.director->timer().source()) == "events")
+        model.notes.push_back(
+            "SWAPADVISOR_TIMING=cupti: CUPTI could not be used, events timed the operations");
     if (const std::string hidden = hidden_tensors(m); !hidden.empty()) model.notes.push_back(hidden);
     return model;
 }

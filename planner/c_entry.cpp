@@ -76,7 +76,8 @@ extern "C" __attribute__((visibility("default"))) std::int64_t swapadvisor_bound
                                                                                  std::int64_t limit_bytes) {
     using namespace swapadvisor::planner;
     try {
-        return bound(parse_graph(graph_json ? graph_json : ""), quick_bound(limit_bytes)).best_ns();
+        const Graph graph = parse_graph(graph_json ? graph_json : "");
+        return bound(graph, quick_bound(graph, limit_bytes)).best_ns();
     } catch (...) {
         return -1;
     }

@@ -21,6 +21,7 @@ constexpr std::size_t population_size = 6;
 constexpr int migration_period = 8;  // generations
 constexpr int build_period = 4;      // likewise: places take longer than many candidates
 constexpr std::size_t most_tried = 32;
+constexpr double island_spare[island_count] = {0, 0, 0.02, 0.06};    // part of the memory left free
 constexpr std::size_t memory_lengths[island_count] = {4, 2, 8, 16};  // from greedy to patient
 
 /// Judges candidates; one per island.
@@ -199,13 +200,16 @@ void Search::seed_from_bound(const std::vector<OpId>& program) {
         advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room));
     });
     const AllocationGenes genes = shared_genes(sizes_.size());
-    for (std::size_t i = 0; i < std::size(spares); ++i) {
-        if (advice[i].empty()) continue;
+    for (std::size_t island = 0; island < islands_.size(); ++island) {
+        const auto& from = advice[island_spare[island] > 0];
+        if (from.empty()) continue;
         std::map<std::pair<TensorId, OpId>, GapAdvice> by_gap;
-        for (const GapAdvice& a : advice[i]) by_gap[{a.tensor, a.from}] = a;
-        const auto setting = make_setting(program, genes, spares[i]);
+        for (const GapAdvice& a : from) by_gap[{a.tensor, a.from}] = a;
+        const auto setting = make_setting(program, genes, island_spare[island]);
         std::size_t at = 0;
         for (const double share : {0.3, 0.5, 0.7, 0.9}) {
+            // Half of them each: seeds in another order need room as well.
+            if (islands_.size() > 1 && at++ % 2 != island % 2) continue;
             Choices start(problem_.use_count(), GapChoice::keep);
             for (const Gap& gap : setting->gaps) {
                 const auto it =
@@ -214,7 +218,6 @@ void Search::seed_from_bound(const std::vector<OpId>& program) {
                 start[gap.use] =
                     gap.wrap && it->second.back_before_end ? GapChoice::evict_tail : GapChoice::evict;
             }
-            const std::size_t island = islands_.size() < 4 ? 0 : 2 * i + at++ % 2;
             for (const bool restored : {false, true})
                 add_seed(island, setting, genes, Rank::farthest_next, &start, restored);
         }
@@ -378,23 +381,27 @@ void Search::generation(Island& island, std::size_t index, int number) {
 /// The island's best as a plan, if it may be better than the best so far; where it finds no places, the next
 /// best. Once all are done, the walker: of candidates as good as each other, some find better places.
 void Search::build_best(Island& island) {
-    const std::int64_t best =
-        best_ ? best_->sim.period_ns + (best_->sim.remaps > 0 ? best_->sim.period_ns / 500 : 0) : INT64_MAX;
+    const std::int64_t best = best_ ? static_cast<std::int64_t>(judged_ns(*best_)) : INT64_MAX;
     BuildOptions options;
     options.place.allow_remaps = !options_.no_remaps;
     options.place.attempts = 4;
+    if (best_) options.stop = [this] { return stop(); };
     const auto attempt = [&](const Individual& candidate) {
         if (!candidate.setting || candidate.fitness >= best) return false;
         const auto tried = std::find(island.tried.begin(), island.tried.end(), candidate.choice);
         if (tried != island.tried.end()) return false;
         if (island.tried.size() >= most_tried) island.tried.pop_front();
         island.tried.push_back(candidate.choice);
-        island.built = build(*candidate.setting, candidate.choice, options);
+        auto built = build(*candidate.setting, candidate.choice, options);
+        if (built && (!island.built || better(*built, *island.built))) island.built = std::move(built);
         return true;
     };
     int attempts = 0;
-    for (const Individual& candidate : island.population)
-        if (attempt(candidate) && (island.built || ++attempts >= 3)) return;
+    for (const Individual& candidate : island.population) {
+        if (!attempt(candidate)) continue;
+        if (++attempts == 3 || (island.built && static_cast<std::int64_t>(judged_ns(*island.built)) < best))
+            return;
+    }
     if (attempts == 0) attempt(island.walker);
 }
 
@@ -456,13 +463,6 @@ Built Search::run() {
 }
 
 }  // namespace
-
-bool better(const Built& a, const Built& b) {
-    const auto x = static_cast<double>(a.sim.period_ns), y = static_cast<double>(b.sim.period_ns);
-    if (a.sim.remaps < b.sim.remaps) return x <= y * 1.002;
-    if (a.sim.remaps > b.sim.remaps) return x * 1.002 < y;
-    return x < y;
-}
 
 Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
              const std::function<double()>& elapsed) {

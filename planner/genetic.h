@@ -19,7 +19,4 @@ namespace swapadvisor::planner {
 Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
              const std::function<double()>& elapsed);
 
-/// Is plan a worth more than plan b? By period; within 0.2 % by fewer remaps.
-bool better(const Built& a, const Built& b);
-
 }  // namespace swapadvisor::planner

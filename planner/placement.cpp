@@ -9,8 +9,6 @@ namespace swapadvisor::planner {
 
 namespace {
 
-constexpr std::size_t most_tight_stays = 8000;
-
 /// One attempt: tensors in a given order.
 class Attempt {
   public:
@@ -94,6 +92,8 @@ struct Item {
     int failures = 0, delays = 0;  // in the attempts so far
 };
 
+}  // namespace
+
 void count_remaps(std::span<const Stay> stays, Places& places) {
     places.remaps = 0;
     for (std::size_t i = 0; i < stays.size(); ++i) {
@@ -106,8 +106,6 @@ void count_remaps(std::span<const Stay> stays, Places& places) {
         places.remaps += places.at[before] != places.at[i];
     }
 }
-
-}  // namespace
 
 Places place(const Setting& setting, std::span<const Stay> stays, const Dispatch& dispatch,
              const PlaceOptions& options) {

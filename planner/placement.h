@@ -25,8 +25,13 @@ struct Places {
 
 struct PlaceOptions {
     bool allow_remaps = true;
-    int attempts = 8;  ///< orders tried before a remap is accepted
+    int attempts = 8;   ///< orders tried before a remap is accepted
+    int ejections = 4;  ///< placements by ejection, in multiples of the stays; 0: not that way
+    bool polish = true;
 };
+
+/// Longer lists are placed in ways whose work grows more slowly.
+inline constexpr std::size_t most_tight_stays = 8000;
 
 Places place(const Setting& setting, std::span<const Stay> stays, const Dispatch& dispatch,
              const PlaceOptions& options);

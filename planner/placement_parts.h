@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -75,5 +76,21 @@ class TreePlacer final : public Placer {
     const Spans& spans_;
     std::unique_ptr<State> state_;
 };
+
+struct EjectOptions {
+    bool allow_remaps = false;
+    bool polish =
+        false;  ///< where the first places are not good: each tensor once more, where it waits least
+    std::int64_t budget = 0;     ///< placements at most
+    std::function<bool()> stop;  ///< asked now and then
+};
+
+/// Places all stays; see place_eject.cpp. `good` gets what is found, at most twice, and says whether that
+/// will do. False when the budget was not enough. Work grows with the square of the stays: not for very long
+/// graphs.
+bool place_by_ejection(const Setting& setting, std::span<const Stay> stays, const Spans& spans,
+                       const EjectOptions& options, const std::function<bool(const Places&)>& good);
+
+void count_remaps(std::span<const Stay> stays, Places& places);
 
 }  // namespace swapadvisor::planner

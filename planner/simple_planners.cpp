@@ -17,21 +17,36 @@ std::vector<std::uint32_t> least_wanted_last(const Priorities& priorities) {
     return order;
 }
 
-std::optional<Built> try_rank(const Setting& setting, Rank by, bool on_demand, bool prefetch,
-                              bool no_remaps) {
-    const Priorities priorities = rank(setting, by);
-    Choices choice(setting.problem.use_count(), GapChoice::keep);
-    std::vector<std::int32_t> release_at(on_demand ? setting.problem.use_count() : 0, -1);
-    if (!cover(setting, priorities, choice, on_demand ? &release_at : nullptr)) return {};
-    if (!on_demand) restore(setting, least_wanted_last(priorities), choice);
+/// The swaps of one rank.
+struct Ranked {
+    Choices choice;
+    std::vector<std::int32_t> release_at;
     BuildOptions options;
-    options.swap.prefetch = prefetch;
-    options.swap.early_save = !on_demand;
-    options.swap.release_at = release_at;
-    options.place.allow_remaps = !no_remaps;
-    options.place.attempts = 3;  // a first plan soon; the search places its best again
-    return build(setting, choice, options);
-}
+    std::int64_t estimate_ns = INT64_MAX;  ///< if places did not matter
+
+    /// False when they cannot be made to fit.
+    bool find(const Setting& setting, Rank by, bool on_demand, bool prefetch, bool no_remaps) {
+        const Priorities priorities = rank(setting, by);
+        choice.assign(setting.problem.use_count(), GapChoice::keep);
+        release_at.assign(on_demand ? setting.problem.use_count() : 0, -1);
+        if (!cover(setting, priorities, choice, on_demand ? &release_at : nullptr)) return false;
+        if (!on_demand) restore(setting, least_wanted_last(priorities), choice);
+        options.swap.prefetch = prefetch;
+        options.swap.early_save = !on_demand;
+        options.swap.release_at = release_at;
+        options.place.allow_remaps = !no_remaps;
+        // A first plan soon; the search places its best again.
+        options.place.attempts = on_demand ? 3 : 1;
+        options.place.ejections = 3;
+        options.place.polish = false;
+        std::vector<Stay> residencies;
+        stays(setting, choice, options.swap, residencies);
+        Dispatch dispatch;
+        Dispatcher().run(setting, residencies, options.swap, options.passes, dispatch);
+        if (dispatch.ok) estimate_ns = dispatch.period_ns;
+        return dispatch.ok;
+    }
+};
 
 }  // namespace
 
@@ -58,9 +73,17 @@ Built simple_plan(const Setting& full, const std::string& planner, bool no_remap
     std::optional<Built> best;
     for (const double spare : {0.0, 0.05, 0.15, 0.3, 0.5, 0.75, 1.0}) {
         setting.spare = spare;
+        std::vector<Ranked> found;
         for (const Rank by : ranks) {
-            auto built = try_rank(setting, by, on_demand, prefetch, no_remaps);
-            if (built && (!best || built->sim.period_ns < best->sim.period_ns)) best = std::move(built);
+            Ranked ranked;
+            if (ranked.find(setting, by, on_demand, prefetch, no_remaps)) found.push_back(std::move(ranked));
+        }
+        std::stable_sort(found.begin(), found.end(),
+                         [](const Ranked& a, const Ranked& b) { return a.estimate_ns < b.estimate_ns; });
+        for (const Ranked& r : found) {
+            if (best && best->sim.period_ns <= r.estimate_ns) break;
+            auto built = build(setting, r.choice, r.options);
+            if (built && (!best || better(*built, *best))) best = std::move(built);
         }
         if (best) break;
     }

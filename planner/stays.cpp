@@ -49,6 +49,7 @@ class TensorStays {
             back.save_after = -1;
             head.initial = true;
             head.by_in = false;
+            head.begin = 0;
             into_.push_back(back);
             into_.back().partner = static_cast<std::int32_t>(base);
             into_[base].partner = static_cast<std::int32_t>(into_.size()) - 1;
@@ -57,6 +58,7 @@ class TensorStays {
         if (!wraps) return;
         head.initial = true;
         head.by_in = false;
+        head.begin = 0;
         Stay& end = into_.back();
         if (into_.size() - base > 1) {
             // One residency across the boundary: what its end wrote must go out before its beginning may
@@ -72,7 +74,6 @@ class TensorStays {
         } else {
             end.save_after = -1;  // never leaves
             head.release = head.end = n_;
-            head.begin = 0;
         }
         into_.back().end = into_.back().release = n_;
     }

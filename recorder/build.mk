@@ -27,7 +27,7 @@ TEST_SUITES += $(BUILD)/tests/recorder_tests
 
 # Coverage-guided fuzzing needs clang; not part of `make all`.
 CLANGXX ?= clang++
-FUZZ_SRCS := $(filter-out recorder/site_lines.cpp recorder/event_timer.cpp,$(RECORDER_SRCS))
+FUZZ_SRCS := $(filter-out recorder/site_lines.cpp,$(RECORDER_SRCS))
 $(BUILD)/fuzz/trace_fuzz: tests/fuzz/trace_fuzz.cpp $(FUZZ_SRCS) $(BUILD)/generated/recorder/page.h
 	@mkdir -p $(@D)
 	$(CLANGXX) -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I. -I$(BUILD) \

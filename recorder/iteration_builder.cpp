@@ -245,14 +245,20 @@ Window choose_window(const History& history, std::uint64_t last, std::uint64_t p
     window.first_op = chosen.op - period;
     window.end_op = chosen.op;
     window.end_event = chosen.gap.event;
-    // The same distance before the op one period earlier, if the events there are as regular as the ops are.
-    const std::uint64_t back = history.ops[chosen.op].event - chosen.gap.event;
-    const std::uint64_t first_event = history.ops[window.first_op].event;
-    const std::uint64_t gap_start = window.first_op > history.ops.first()
-                                        ? history.ops[window.first_op - 1].event + 1
-                                        : history.events.first();
-    window.first_event =
-        first_event - gap_start >= back ? first_event - back : gap_before(history, window.first_op).event;
+    // As many large allocations and releases before the op one period earlier, if there are as many.
+    const auto is_large = [&](std::uint64_t event) {
+        return !history.buffers[history.events[event].slot].small;
+    };
+    std::uint64_t large = 0;
+    for (std::uint64_t e = chosen.gap.event; e < history.ops[chosen.op].event; ++e) large += is_large(e);
+    window.first_event = history.ops[window.first_op].event;
+    while (window.first_event > history.events.first()) {
+        const std::uint64_t before = window.first_event - 1;
+        if (history.events[before].kind == EventKind::op || (is_large(before) && large == 0)) break;
+        large -= is_large(before);
+        window.first_event = before;
+    }
+    if (large > 0) window.first_event = gap_before(history, window.first_op).event;
     return window;
 }
 

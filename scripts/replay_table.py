@@ -7,7 +7,8 @@ usage: scripts/replay_table.py [--quick] [--only digits|bert-256|...] [--parts 2
 For the digits training and for graph_player with every graph of tests/graphs, at parts of the peak (and at 40 GiB for
 the graphs): runs the program without the shim and with enough memory, then under `swapadvisor run` with just that much, and
 prints a line per run: what the plan in force at the end predicted, what an iteration then took,
-both against an iteration with infinite memory, and what the lower bound allows at best. Exit status 1 when a result
+both against an iteration with infinite memory, and what the lower bound allows at best (of the iteration as recorded:
+where it is not known whether an op only reads, its tensors count as written). Exit status 1 when a result
 differs in a single bit, when an iteration takes more than 3 % longer or shorter than predicted, or when a limit at which
 the program can run at all got no plan. Times are virtual: device time of the software GPU, not of hardware.
 

@@ -64,6 +64,8 @@ void add_options(CLI::App& app, Launch& launch) {
     add("--seconds", "SWAPADVISOR_SECONDS", "search time in the background (10)");
     add("--threads", "SWAPADVISOR_THREADS", "threads of the search (chosen)");
     add("--seed", "SWAPADVISOR_SEED", "seed of the search (1)");
+    add("--timing", "SWAPADVISOR_TIMING",
+        "how operations are timed: cupti, events, auto (CUPTI where it works)");
     add("--log", "SWAPADVISOR_LOG", "routes, memory, ops, plan or all; several with commas");
     add("--plain", "SWAPADVISOR_PLAIN",
         "sizes of allocations to leave to the driver, such as memory for other processes");

@@ -164,7 +164,7 @@ void fill_timeline(ReportModel& m, const Plan& plan, const Graph& graph, Changes
 std::int64_t lower_bound_ns(const Graph& graph, std::int64_t limit_bytes) {
     if (limit_bytes <= 0) return kUnknown;
     try {
-        return planner::bound(graph, planner::quick_bound(limit_bytes)).best_ns();
+        return planner::bound(graph, planner::quick_bound(graph, limit_bytes)).best_ns();
     } catch (const std::exception&) {
         return kUnknown;  // a limit that nothing can run in: the report says what was seen all the same
     }

@@ -5,6 +5,7 @@ would be, leads to the same function, and nothing else changes."""
 import os
 import re
 import shutil
+import sys
 
 from tap import Suite, equal
 
@@ -248,6 +249,18 @@ def _():
     listed = suite.run(["nm", "-D", stub]).stdout
     exported = {line.split()[2] for line in listed.splitlines() if " T " in line}
     equal(sorted({symbol for _, _, _, symbol in entry_points()}), sorted(exported))
+
+
+@suite.test("a profiler's library gets the driver's own functions, any other the hooks")
+def _():
+    driver = os.path.join(DRIVER, "libcuda.so.1")
+    other = os.path.join(suite.scratch, "libother.so")
+    shutil.copy(suite.path("tests/interpose/libcupti_caller.so"), other)
+    for library, wanted in ((suite.path("tests/interpose/libcupti_caller.so"), "libcuda.so.1"), (other, "libroutes_only.so")):
+        code = ("import ctypes\nwhose = ctypes.CDLL(%r).whose\nwhose.restype = ctypes.c_char_p\n"
+                "print(whose(%r, b'cuMemAlloc_v2').decode())" % (library, driver.encode()))
+        done = suite.run([sys.executable, "-c", code], preload=SHIM)
+        equal((done.stdout, done.returncode), (wanted + "\n", 0), done.stderr)
 
 
 if __name__ == "__main__":

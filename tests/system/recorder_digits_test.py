@@ -2,6 +2,7 @@
 """The recorded iteration of the digits workload against the log that the workload itself writes: buffers, sizes,
 lives and dependencies. And the reports of that trace, in every form. On the software GPU."""
 
+import html
 import json
 import os
 import re
@@ -185,27 +186,83 @@ def _():
     assert any("Network::" in site for site in sites), sites
 
 
-@suite.test("text, JSON and HTML of one trace agree; Perfetto parses")
-def _():
-    trace = recorded("tight")[0]
+def check_forms(path, *options):
+    """Text, JSON and HTML of one input say the same, figure by figure and row by row. Returns the JSON."""
     forms = {}
     for form in ("", "--json", "--html", "--perfetto"):
-        done = suite.run([COMMAND, "report", trace, *([form] if form else [])])
+        done = suite.run([COMMAND, "report", path, *options, *([form] if form else [])])
         equal((done.returncode, done.stderr), (0, ""), form)
         forms[form] = done.stdout
-    report = json.loads(forms["--json"])
+    text, page, report = forms[""], forms["--html"], json.loads(forms["--json"])
     equal(report["format"], "swapadvisor-report")
-    assert forms["--json"] in forms["--html"], "the page embeds the JSON as it is"
-    assert len(forms["--html"]) < 5_000_000
-    for key, label in (("peak_bytes", "peak of the program"), ("limit_bytes", "limit"),
-                       ("in_bytes_per_iteration", "in, per iteration"), ("out_bytes_per_iteration", "out, per iteration")):
-        wanted = str(report[key])
-        found = re.search(rf"^  {label}\s+(\d+) bytes", forms[""], re.M)
-        assert found and found[1] == wanted, f"{key}: {wanted} in JSON, {found and found[1]} in text"
-        found = re.search(rf'data-field="{key}">(\d+) bytes', forms["--html"])
-        assert found and found[1] == wanted, f"{key}: {wanted} in JSON, {found and found[1]} in HTML"
+    assert forms["--json"] in page, "the page embeds the JSON as it is"
+    assert len(page) < 5_000_000
+    # All that the text shows is in the JSON: made from that again, it is the same to the byte, and so is the page.
+    again = os.path.join(suite.scratch, "again.json")
+    with open(again, "w") as file:
+        file.write(forms["--json"])
+    for form in ("", "--json", "--html"):
+        equal(suite.run([COMMAND, "report", again, *([form] if form else [])]).stdout, forms[form], form)
+    # Figures by name: the same number in all three, the same words in text and page.
+    shown = dict(re.findall(r'data-field="([a-z0-9_.]+)">([^<]*)</dd>', page))
+    numbers = {key: value for key, value in shown.items() if key not in ("device.name", "mode", "peak_op")}
+    for key, value in numbers.items():
+        wanted = report["device"][key.partition(".")[2]] if "." in key else report[key]
+        equal(int(value.split()[0]), wanted, key)
+        assert re.search(rf"^  [^\n]+  {re.escape(html.unescape(value))}$", text, re.M), f"{key}: {value} is not in the text"
+    figures = {key for key, value in report.items() if isinstance(value, int) and key not in ("version", "pid", "rank")}
+    equal(figures - set(shown), set(), "figures of the JSON that text and page do not show")
+    # Rows of tables: each cell of the page's tables, in the text's order.
+    for row in re.findall(r"<tr>(<td.*?)</tr>", page):
+        cells = [html.unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)]
+        pattern = r"\s+".join(re.escape(cell) for cell in cells if cell)
+        assert re.search(rf"^ +{pattern}$", text, re.M), f"the row {cells} is not in the text"
     phases = {e["ph"] for e in json.loads(forms["--perfetto"])["traceEvents"]}
     assert {"X", "C", "M"} <= phases, phases
+    return report
+
+
+@suite.test("text, JSON and HTML of a trace agree; Perfetto parses")
+def _():
+    report = check_forms(recorded("tight")[0])
+    for key in ("peak_bytes", "limit_bytes", "in_bytes_per_iteration", "out_bytes_per_iteration", "infinite_ns_per_iteration",
+                "measured_ns_per_iteration", "stall_ns_per_iteration", "lower_bound_ns"):
+        assert report.get(key, 0) > 0, f"{key}: {report.get(key)}"
+    # What ops waited for is what the iteration takes longer than the ops alone (but for the driver's calls).
+    excess = report["measured_ns_per_iteration"] - report["infinite_ns_per_iteration"]
+    assert abs(report["stall_ns_per_iteration"] - excess) < 0.1 * report["measured_ns_per_iteration"], report
+    equal(sum(op["stall_ns"] for op in report["ops"]), report["stall_ns_per_iteration"])
+    for kind in ("in", "out"):
+        total = report[f"{kind}_bytes_per_iteration"]
+        equal(sum(op[f"{kind}_bytes"] for op in report["ops"]), total)
+        equal(sum(swap["bytes"] for swap in report["swaps"] if swap["kind"] == kind), total)
+
+
+@suite.test("the report at exit: its two files, text, JSON and HTML agree, and with the trace")
+def _():
+    trace = recorded("tight")[0]
+    path = os.path.join(suite.scratch, "tight.report")
+    report = check_forms(path + ".json")
+    with open(path) as file:
+        equal(file.read(), suite.run([COMMAND, "report", path + ".json"]).stdout)
+    other = json.loads(suite.run([COMMAND, "report", "--json", trace]).stdout)
+    for key in ("infinite_ns_per_iteration", "stall_ns_per_iteration", "measured_ns_per_iteration", "predicted_ns", "peak_bytes",
+                "ops_per_iteration", "in_bytes_per_iteration", "out_bytes_per_iteration", "in_bytes_total", "lower_bound_ns"):
+        equal(report.get(key), other.get(key), key)
+    equal(report["ops"], other["ops"])
+    equal([(b["bytes"], b["born_ns"], b["dead_ns"]) for b in report["buffers"]],
+          [(b["bytes"], b["born_ns"], b["dead_ns"]) for b in other["buffers"]])
+    equal(report["swaps"], other["swaps"])
+
+
+@suite.test("text, JSON and HTML of a plan agree")
+def _():
+    trace = recorded("tight")[0]
+    plan = os.path.join(suite.scratch, "tight.plan")
+    done = suite.run([COMMAND, "plan", trace, "-o", plan, "--memory", "12MiB", "--planner", "fast", "--bound-seconds", "0"])
+    equal(done.returncode, 0, done.stderr)
+    report = check_forms(plan, "--graph", trace)
+    assert report["predicted_ns"] >= report["lower_bound_ns"] > 0, report
 
 
 @suite.test("export, import, export gives the same graph")

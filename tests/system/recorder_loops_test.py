@@ -36,5 +36,25 @@ for name in ("plain", "first", "evaluate", "accumulate", "turns", "turns5", "sho
 suite.test("evaluate, memory tight: period and boundary")(lambda: check("evaluate", "40MiB"))
 suite.test("accumulate, memory tight: period and boundary")(lambda: check("accumulate", "48MiB"))
 
+
+
+@suite.test("whatever times the operations: the same program, the same times")
+def _():
+    seen = set()
+    for timing in ("auto", "cupti", "events"):
+        report = os.path.join(suite.scratch, f"timing-{timing}")
+        done = suite.run([sys.executable, os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, "--",
+                          suite.path("workloads/loops"), "plain", "16"],
+                         preload=SHIM, env={"SWAPADVISOR_MEMORY": "1GiB", "SWAPADVISOR_TIMING": timing, "SWAPADVISOR_QUIET": "1",
+                                            "SWAPADVISOR_REPORT": report})
+        equal((done.returncode, done.stderr), (0, ""))
+        with open(report + ".json") as file:
+            figures = json.load(file)
+        # No NVIDIA driver here: CUPTI, where it is installed, refuses, and events do the work.
+        equal([note for note in figures["notes"] if "CUPTI" in note] != [], timing == "cupti")
+        seen.add((done.stdout, figures["infinite_ns_per_iteration"], figures["ops_per_iteration"]))
+    equal(len(seen), 1, seen)
+
+
 if __name__ == "__main__":
     suite.main()

@@ -70,6 +70,36 @@ def report_of(path, *options):
     return json.loads(done.stdout)
 
 
+def figures_on(dom):
+    """Every figure that the page shows by name, as the number at its front."""
+    return {key: int(value) for key, value in re.findall(r'data-field="([a-z0-9_.]+)">(\d+)', dom)}
+
+
+def embedded(page):
+    """The report that a page carries."""
+    with open(page) as file:
+        return json.loads(re.search(r'<script type="application/json" id="report">(.*?)</script>', file.read(), re.S)[1])
+
+
+@suite.test("the page of ten million events")
+def _():
+    trace = os.path.join(suite.scratch, "large.trace")
+    done = suite.run([suite.path("tests/recorder_tests"), "ten million events"], env={"LARGE_TRACE": trace}, timeout=300)
+    equal(done.returncode, 0, done.stdout)
+    written = re.search(r"^(\d+) events: .*$", done.stdout, re.M)
+    assert int(written[1]) >= 10_000_000, done.stdout
+    print("# " + written[0])
+    page = page_of(trace, "large")
+    report = embedded(page)
+    shown = figures_on(check_page(page, report, 3))
+    wanted = {"ops_per_iteration": 902, "in_bytes_per_iteration": 30 * 4 << 20, "stall_ns_per_iteration": 2_100_000,
+              "limit_bytes": 5 << 30, "device.memory_bytes": 8 << 30}
+    equal({key: shown.get(key) for key in wanted}, wanted)
+    for key, value in shown.items():
+        name = key.partition(".")[2] or key
+        equal((report["device"] if "." in key else report)[name], value, key)
+
+
 def bert():
     with open(os.path.join(suite.root, "tests/graphs/bert-256.json")) as file:
         return json.load(file)

@@ -70,6 +70,7 @@ TEST_CASE("settings from the environment") {
                                  {"SWAPADVISOR_LOG", "routes,plan"},
                                  {"SWAPADVISOR_PLAIN", "4KiB,1MiB"},
                                  {"SWAPADVISOR_SECONDS", "2.5"},
+                                 {"SWAPADVISOR_TIMING", "events"},
                                  {"SWAPADVISOR_REPORT", ""}},
                                 problems);
     CHECK(problems.empty());
@@ -80,6 +81,7 @@ TEST_CASE("settings from the environment") {
           (static_cast<unsigned>(LogTopic::routes) | static_cast<unsigned>(LogTopic::plan)));
     CHECK(config.plain_bytes == std::vector<std::uint64_t>{4096, 1u << 20});
     CHECK(config.plan_seconds == 2.5);
+    CHECK(config.timing == TimingSource::events);
     CHECK(config.enabled);
 
     const Config share = parse({{"SWAPADVISOR_MEMORY", "37.5%"}}, problems);
@@ -96,15 +98,17 @@ TEST_CASE("each bad setting is one problem, and the others hold") {
                                  {"SWAPADVISOR_SECONDS", "soon"},
                                  {"SWAPADVISOR_THREADS", "-3"},
                                  {"SWAPADVISOR_LOG", "routes,nonsense"},
+                                 {"SWAPADVISOR_TIMING", "sundial"},
                                  {"SWAPADVISOR_SEED", "7"}},
                                 problems);
-    CHECK(problems.size() == 6);
+    CHECK(problems.size() == 7);
     for (const std::string& problem : problems) {
         CAPTURE(problem);
         CHECK(problem.starts_with("SWAPADVISOR_"));
         CHECK(problem.find(": ") != std::string::npos);
         CHECK(problem.find('\n') == std::string::npos);
     }
+    CHECK(config.timing == TimingSource::automatic);
     CHECK(config.memory_bytes == 0);
     CHECK(config.plan_seed == 7);
     CHECK(config.log_topics == static_cast<unsigned>(LogTopic::routes));

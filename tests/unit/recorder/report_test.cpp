@@ -109,6 +109,39 @@ TEST_CASE("text, JSON and HTML agree to the byte") {
             }
         for_each_field(
             [&](const ReportField& f) { CHECK(parsed.contains(f.name) == (m.*f.member != kUnknown)); });
+        // Every cell of every table is on the page as it is in the text.
+        for (const ReportSection& section : report_sections(m))
+            for (const ReportTable& table : section.tables)
+                for (const auto& row : table.rows)
+                    for (std::size_t c = 0; c < row.size(); ++c)
+                        if (table.numeric[c]) {
+                            CHECK(as_text.find(row[c]) != std::string::npos);
+                            CHECK(as_html.find("<td class=\"n\">" + row[c] + "</td>") != std::string::npos);
+                        }
+    }
+}
+
+TEST_CASE("text and page can be made again from the JSON, byte for byte: it holds all that they show") {
+    for (unsigned seed = 0; seed < 30; ++seed) {
+        ReportModel m = random_model(seed, seed);
+        const auto valid = [](std::string& text) {
+            text = json::parse(json_string(text)).get<std::string>();
+        };
+        for (std::string* text : {&m.program, &m.device.name, &m.peak_op_name, &m.notes[0]}) valid(*text);
+        for (auto& op : m.ops) valid(op.name);
+        for (auto& b : m.buffers) {
+            valid(b.name);
+            valid(b.site);
+        }
+        for (auto& swap : m.swaps) valid(swap.name);
+        for (auto& p : m.peak) valid(p.site);
+        for (auto& u : m.unmovable) {
+            valid(u.site);
+            valid(u.reason);
+        }
+        const ReportModel back = parse_report_json(report_json(m));
+        CHECK(report_text(back) == report_text(m));
+        CHECK(report_html(back) == report_html(m));
     }
 }
 
