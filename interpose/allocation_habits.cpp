@@ -7,7 +7,9 @@ namespace {
 // Below these counts a program is too short to be judged.
 constexpr std::uint64_t kFewOperations = 100;
 constexpr std::uint64_t kOperationsPerAllocation = 10;
-double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+double mib(std::uint64_t bytes) {
+    return static_cast<double>(bytes) / (1 << 20);
+}
 }  // namespace
 
 void AllocationHabits::allocated(std::uint64_t buffer, std::uint64_t bytes, bool small) {
@@ -31,14 +33,17 @@ void AllocationHabits::operation(bool uses_biggest) {
 
 std::string AllocationHabits::suspicion(std::uint64_t peak) const {
     char text[200] = "";
-    if (biggest_bytes_ > peak / 2 && since_biggest_ >= kFewOperations && using_biggest_ > since_biggest_ / 2) {
-        std::snprintf(text, sizeof text, "one allocation of %.1f MiB out of %.1f MiB is used by %.0f %% of the operations",
+    if (biggest_bytes_ > peak / 2 && since_biggest_ >= kFewOperations &&
+        using_biggest_ > since_biggest_ / 2) {
+        std::snprintf(text, sizeof text,
+                      "one allocation of %.1f MiB out of %.1f MiB is used by %.0f %% of the operations",
                       mib(biggest_bytes_), mib(peak),
                       100.0 * static_cast<double>(using_biggest_) / static_cast<double>(since_biggest_));
     } else if (large_allocations_ != 0 && large_frees_ == 0 && operations_ >= kFewOperations &&
                operations_ >= large_allocations_ * kOperationsPerAllocation) {
         std::snprintf(text, sizeof text, "none of %llu large allocations was ever freed over %llu operations",
-                      static_cast<unsigned long long>(large_allocations_), static_cast<unsigned long long>(operations_));
+                      static_cast<unsigned long long>(large_allocations_),
+                      static_cast<unsigned long long>(operations_));
     }
     return text;
 }

@@ -16,7 +16,7 @@ struct FrameworkSetting {
 struct FrameworkAdvice {
     std::vector<FrameworkSetting> set;  ///< variables to set: all unset so far
     std::string wanted;  ///< all that the frameworks found here need, set or not: "DEV=CUDA LRU=0 (tinygrad)"
-    std::string refusal;                ///< not empty: a setting of the user's that hides every tensor
+    std::string refusal;  ///< not empty: a setting of the user's that hides every tensor
 };
 
 /// What `program` (argv, resolved by PATH) needs. Empty unless it is a Python program.

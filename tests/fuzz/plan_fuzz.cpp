@@ -1,5 +1,5 @@
-// libFuzzer target: graph and plan JSON through reader, writer, checker and bound. The first byte chooses. Inputs must
-// be refused with one line or survive a round trip; nothing may crash, hang or overflow.
+// libFuzzer target: graph and plan JSON through reader, writer, checker and bound. The first byte chooses.
+// Inputs must be refused with one line or survive a round trip; nothing may crash, hang or overflow.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             const std::string out = to_json(plan);
             require(to_json(parse_plan(out)) == out, "plan round trip");
             const CheckResult result = check_plan(base_graph(), plan);
-            for (const std::string& line : result.violations) require(line.find('\n') == std::string::npos, "one line");
+            for (const std::string& line : result.violations)
+                require(line.find('\n') == std::string::npos, "one line");
         }
     } catch (const PlanError& error) {
         require(std::strchr(error.what(), '\n') == nullptr, "one line per error");

@@ -1,6 +1,6 @@
 // libFuzzer target: whatever a trace file holds, reading it and reporting on it neither crashes nor hangs.
-// The first byte chooses: the input as a file as it is, or as the raw records of blocks whose sums are right (else no
-// mutation would get past the checksum).
+// The first byte chooses: the input as a file as it is, or as the raw records of blocks whose sums are right
+// (else no mutation would get past the checksum).
 //   make build/fuzz/trace_fuzz && build/fuzz/trace_fuzz -max_total_time=600 tests/fuzz/corpus_trace
 #include <sys/mman.h>
 #include <unistd.h>
@@ -63,7 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (int i = 0; i < data[0] % 4 * 2; ++i) add_block(file, data + 1, size - 1);
     }
     static const int fd = memfd_create("trace", 0);
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, file.data(), file.size(), 0) != static_cast<ssize_t>(file.size())) abort();
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, file.data(), file.size(), 0) != static_cast<ssize_t>(file.size()))
+        abort();
     static const std::string path = "/proc/self/fd/" + std::to_string(fd);
     try {
         const TraceAnalysis trace = analyse_trace(path);

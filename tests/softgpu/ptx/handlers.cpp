@@ -8,10 +8,11 @@
 
 namespace softgpu::ptx {
 
-#define TABLES(X)                                                                                      \
-    X(int)                                                                                             \
-    X(bits) X(float) X(round) X(math) X(compare) X(convert) X(memory) X(warp) X(atomic) X(half) X(mma) \
-        X(async) X(video)
+// clang-format off
+#define TABLES(X) \
+    X(int) X(bits) X(float) X(round) X(math) X(compare) X(convert) X(memory) X(warp) X(atomic) X(half) X(mma) X(async) \
+    X(video)
+// clang-format on
 #define DECLARE(t) extern const Table table_##t;
 namespace base {
 TABLES(DECLARE)

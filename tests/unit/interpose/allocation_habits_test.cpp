@@ -24,7 +24,8 @@ TEST_CASE("allocation habits: a pool that nearly every operation uses") {
     habits.allocated(2, 64 * kMiB, false);
     habits.freed(1, false);
     for (int op = 0; op < 200; ++op) habits.operation(op % 10 != 0);
-    CHECK(habits.suspicion(70 * kMiB) == "one allocation of 64.0 MiB out of 70.0 MiB is used by 90 % of the operations");
+    CHECK(habits.suspicion(70 * kMiB) ==
+          "one allocation of 64.0 MiB out of 70.0 MiB is used by 90 % of the operations");
     CHECK(habits.suspicion(200 * kMiB).empty());  // not most of the memory
 }
 

@@ -53,9 +53,9 @@ TEST_CASE("obstacles to preloading") {
 }
 
 TEST_CASE("framework settings by what is installed beside the interpreter") {
-    for (const char* name :
-         {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "DEV", "LRU", "NO_MEMORY_PLANNER",
-          "XLA_PYTHON_CLIENT_ALLOCATOR", "XLA_PYTHON_CLIENT_PREALLOCATE", "PYTHONPATH"}) {
+    for (const char* name : {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_ALLOC_CONF",
+                             "PYTORCH_CUDA_ALLOC_CONF", "DEV", "LRU", "NO_MEMORY_PLANNER",
+                             "XLA_PYTHON_CLIENT_ALLOCATOR", "XLA_PYTHON_CLIENT_PREALLOCATE", "PYTHONPATH"}) {
         unsetenv(name);
     }
     Scratch scratch;
@@ -69,7 +69,8 @@ TEST_CASE("framework settings by what is installed beside the interpreter") {
     CHECK(framework_advice({"/bin/sh", "-c", "python3"}).set.empty());
 
     const std::string script = scratch.file("tiny.py", "from tinygrad import Tensor\n");
-    CHECK(names(framework_advice({python, script})) == "PYTORCH_NO_CUDA_MEMORY_CACHING=1 DEV=CUDA LRU=0 "
+    CHECK(names(framework_advice({python, script})) ==
+          "PYTORCH_NO_CUDA_MEMORY_CACHING=1 DEV=CUDA LRU=0 "
           "NO_MEMORY_PLANNER=1 ");
     CHECK(framework_advice({python, script}).wanted ==
           "PYTORCH_NO_CUDA_MEMORY_CACHING=1 (torch), DEV=CUDA LRU=0 NO_MEMORY_PLANNER=1 (tinygrad)");

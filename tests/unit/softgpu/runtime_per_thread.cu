@@ -1,5 +1,5 @@
-// Built with --default-stream per-thread: the default stream is one of this thread's own. A program by itself, so that
-// nothing else decides the flavour.
+// Built with --default-stream per-thread: the default stream is one of this thread's own. A program by
+// itself, so that nothing else decides the flavour.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -10,7 +10,9 @@ namespace {
 
 __device__ int value = 3;
 
-__global__ void add(int* out, int n) { out[threadIdx.x] += n; }
+__global__ void add(int* out, int n) {
+    out[threadIdx.x] += n;
+}
 
 int failures = 0;
 

@@ -1,6 +1,7 @@
-// Measures on the driver at hand what FACTS leaves second-hand: mapping costs by size, aliasing, copy rates alone and
-// together, pinned allocation, the cost of a launch. A plain driver program that knows nothing of the product.
-// One JSON line per figure: {"name","value","unit"}. Host times are wall times of this machine: the median of several.
+// Measures on the driver at hand what FACTS leaves second-hand: mapping costs by size, aliasing, copy rates
+// alone and together, pinned allocation, the cost of a launch. A plain driver program that knows nothing of
+// the product. One JSON line per figure: {"name","value","unit"}. Host times are wall times of this machine:
+// the median of several.
 #include <cuda.h>
 
 #include <algorithm>
@@ -132,7 +133,8 @@ void copies() {
     char* host = nullptr;
     CUdeviceptr device = 0;
     CUstream a, b;
-    const double pinned_us = median_us(1, [&] { CHECK(cuMemHostAlloc(reinterpret_cast<void**>(&host), 2 * bytes, 0)); });
+    const double pinned_us =
+        median_us(1, [&] { CHECK(cuMemHostAlloc(reinterpret_cast<void**>(&host), 2 * bytes, 0)); });
     figure("pinned allocation", 2.0 * static_cast<double>(bytes) / (pinned_us * 1e3), "GB/s");
     CHECK(cuMemAlloc(&device, 2 * bytes));
     CHECK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
@@ -188,7 +190,8 @@ void launches() {
 
 }  // namespace
 
-/// `gpu_facts` measures everything; `gpu_facts launches` the launch costs alone (to compare with and without a preload).
+/// `gpu_facts` measures everything; `gpu_facts launches` the launch costs alone (to compare with and without
+/// a preload).
 int main(int count, char** words) {
     CUdevice device;
     CUcontext context;

@@ -2,11 +2,12 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
-#include <cuda/barrier>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
+
+#include <cuda/barrier>
 
 namespace cg = cooperative_groups;
 using namespace nvcuda;
@@ -91,12 +92,14 @@ extern "C" __global__ void wmma_half(const half* a, const half* b, float* c) {
     product<half, float, 32, 8, 16, wmma::row_major, wmma::row_major>(a, b, c + 256, 16, 8);
     product<half, float, 8, 32, 16, wmma::col_major, wmma::row_major>(a, b, c + 512, 8, 32);
 }
-extern "C" __global__ void wmma_other(const signed char* a, const signed char* b, int* c, const double* d, const double* e, double* f) {
+extern "C" __global__ void wmma_other(const signed char* a, const signed char* b, int* c, const double* d,
+                                      const double* e, double* f) {
     product<signed char, int, 16, 16, 16, wmma::row_major, wmma::col_major>(a, b, c, 16, 16);
     product<double, double, 8, 8, 4, wmma::row_major, wmma::col_major>(d, e, f, 4, 4);
 }
 
-/// mma.sync with operands fetched by ldmatrix: C(16x8) += A(16x16) B(16x8), A row major, B^T row major, in shared.
+/// mma.sync with operands fetched by ldmatrix: C(16x8) += A(16x16) B(16x8), A row major, B^T row major, in
+/// shared.
 extern "C" __global__ void mma_ldmatrix(const half* a, const half* bt, float* c) {
     __shared__ __align__(16) half sa[16][16], sb[8][16];
     for (int k = threadIdx.x; k < 256; k += 32) sa[k / 16][k % 16] = a[k];
@@ -106,13 +109,21 @@ extern "C" __global__ void mma_ldmatrix(const half* a, const half* bt, float* c)
     int lane = threadIdx.x;
     unsigned pa = (unsigned)__cvta_generic_to_shared(&sa[lane % 16][lane / 16 * 8]);
     unsigned pb = (unsigned)__cvta_generic_to_shared(&sb[lane % 8][lane / 8 % 2 * 8]);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(ra[0]), "=r"(ra[1]), "=r"(ra[2]), "=r"(ra[3]) : "r"(pa));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(rb[0]), "=r"(rb[1]) : "r"(pb));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(ra[0]), "=r"(ra[1]), "=r"(ra[2]), "=r"(ra[3])
+                 : "r"(pa));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(rb[0]), "=r"(rb[1])
+                 : "r"(pb));
     float d[4] = {0, 0, 0, 0};
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(ra[0]), "r"(ra[1]), "r"(ra[2]), "r"(ra[3]), "r"(rb[0]), "r"(rb[1]));
     int g = lane / 4, t = lane % 4;
-    c[g * 8 + t * 2] = d[0], c[g * 8 + t * 2 + 1] = d[1], c[(g + 8) * 8 + t * 2] = d[2], c[(g + 8) * 8 + t * 2 + 1] = d[3];
+    c[g * 8 + t * 2] = d[0], c[g * 8 + t * 2 + 1] = d[1], c[(g + 8) * 8 + t * 2] = d[2],
+                  c[(g + 8) * 8 + t * 2 + 1] = d[3];
 }
 
 extern "C" __global__ void heap(int* out) {
@@ -132,7 +143,9 @@ extern "C" __global__ void stack(int* out, int n) {
     out[threadIdx.x] = sum;
 }
 
-extern "C" __global__ void fails(int n) { assert(threadIdx.x + n < 5 && "too large"); }
+extern "C" __global__ void fails(int n) {
+    assert(threadIdx.x + n < 5 && "too large");
+}
 extern "C" __global__ void traps(int n) {
     if (threadIdx.x == n) __trap();
 }

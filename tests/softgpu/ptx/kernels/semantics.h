@@ -1,5 +1,6 @@
-// One C++ function per kind of arithmetic, compiled for the host and for the device: both must give the same bits.
-// No function here may depend on what the standard leaves open, or on contraction (fma is asked for by name).
+// One C++ function per kind of arithmetic, compiled for the host and for the device: both must give the same
+// bits. No function here may depend on what the standard leaves open, or on contraction (fma is asked for by
+// name).
 #pragma once
 
 #include <cmath>
@@ -86,28 +87,53 @@ BOTH inline u64 call(int which, const Input& in) {
     u32 ua = u32(a), ub = u32(b);
     auto fx = float(in.x), fy = float(in.y);
     switch (which) {
-        case 0: return u64(i64(b == 0 || (b == -1 && a == INT32_MIN) ? 0 : a / b));
-        case 1: return u64(i64(b == 0 || b == -1 ? 0 : a % b));
-        case 2: return ub == 0 ? 0 : ua / ub + ua % ub;
-        case 3: return in.b == 0 || in.b == -1 ? 0 : u64(in.a / in.b) ^ u64(in.a % in.b);
-        case 4: return u64(in.b) == 0 ? 0 : u64(in.a) / u64(in.b) + u64(in.a) % u64(in.b);
-        case 5: return u64(ua << (ub & 31)) | u64(ua >> (ub & 31)) << 32;
-        case 6: return u64(in.a >> (ub & 63)) ^ (u64(in.a) << (ub & 63));
-        case 7: return u64(i64(std::int8_t(a)) * std::int16_t(b)) + std::uint8_t(a) * std::uint16_t(b);
-        case 8: return collatz(ua & 0xffff);
-        case 9: return gcd(u64(in.a) >> 1, u64(in.b) >> 1);
-        case 10: return sort_hash<20>(u64(in.a));
-        case 11: return bits(in.x + in.y) ^ bits(in.x - in.y);
-        case 12: return bits(in.x * in.y);
-        case 13: return bits(in.y == 0 ? 0 : in.x / in.y);
-        case 14: return bits(sqrt(fabs(in.x)));
-        case 15: return bits(double(fx + fy)) ^ bits(double(fx * fy));
-        case 16: return bits(double(fy == 0 ? 0 : fx / fy)) + bits(double(sqrtf(fabsf(fx))));
-        case 17: return bits(fma(in.x, in.y, 1.0)) ^ bits(double(fmaf(fx, fy, 1.0F)));
-        case 18: return bits(floor(in.x)) ^ bits(ceil(in.y)) ^ bits(trunc(in.x)) ^ bits(rint(in.y));
-        case 19: return (fabs(in.x) < 1e9 ? u64(i64(i32(in.x))) : 0) + (fabs(in.y) < 1e18 ? u64(i64(in.y)) : 0) + (fx >= 0 && fx < 4e9F ? u64(u32(fx)) : 0);
-        case 20: return bits(double(a)) ^ bits(double(in.a)) ^ bits(double(float(ua))) ^ bits(double(float(u64(in.b))));
-        case 21: return u64(in.x < in.y) | u64(in.x <= in.y) << 1 | u64(in.x == in.y) << 2 | u64(in.x != in.y) << 3 | u64(fx > fy) << 4 | u64(!(fx >= fy)) << 5;
+        case 0:
+            return u64(i64(b == 0 || (b == -1 && a == INT32_MIN) ? 0 : a / b));
+        case 1:
+            return u64(i64(b == 0 || b == -1 ? 0 : a % b));
+        case 2:
+            return ub == 0 ? 0 : ua / ub + ua % ub;
+        case 3:
+            return in.b == 0 || in.b == -1 ? 0 : u64(in.a / in.b) ^ u64(in.a % in.b);
+        case 4:
+            return u64(in.b) == 0 ? 0 : u64(in.a) / u64(in.b) + u64(in.a) % u64(in.b);
+        case 5:
+            return u64(ua << (ub & 31)) | u64(ua >> (ub & 31)) << 32;
+        case 6:
+            return u64(in.a >> (ub & 63)) ^ (u64(in.a) << (ub & 63));
+        case 7:
+            return u64(i64(std::int8_t(a)) * std::int16_t(b)) + std::uint8_t(a) * std::uint16_t(b);
+        case 8:
+            return collatz(ua & 0xffff);
+        case 9:
+            return gcd(u64(in.a) >> 1, u64(in.b) >> 1);
+        case 10:
+            return sort_hash<20>(u64(in.a));
+        case 11:
+            return bits(in.x + in.y) ^ bits(in.x - in.y);
+        case 12:
+            return bits(in.x * in.y);
+        case 13:
+            return bits(in.y == 0 ? 0 : in.x / in.y);
+        case 14:
+            return bits(sqrt(fabs(in.x)));
+        case 15:
+            return bits(double(fx + fy)) ^ bits(double(fx * fy));
+        case 16:
+            return bits(double(fy == 0 ? 0 : fx / fy)) + bits(double(sqrtf(fabsf(fx))));
+        case 17:
+            return bits(fma(in.x, in.y, 1.0)) ^ bits(double(fmaf(fx, fy, 1.0F)));
+        case 18:
+            return bits(floor(in.x)) ^ bits(ceil(in.y)) ^ bits(trunc(in.x)) ^ bits(rint(in.y));
+        case 19:
+            return (fabs(in.x) < 1e9 ? u64(i64(i32(in.x))) : 0) + (fabs(in.y) < 1e18 ? u64(i64(in.y)) : 0) +
+                   (fx >= 0 && fx < 4e9F ? u64(u32(fx)) : 0);
+        case 20:
+            return bits(double(a)) ^ bits(double(in.a)) ^ bits(double(float(ua))) ^
+                   bits(double(float(u64(in.b))));
+        case 21:
+            return u64(in.x < in.y) | u64(in.x <= in.y) << 1 | u64(in.x == in.y) << 2 |
+                   u64(in.x != in.y) << 3 | u64(fx > fy) << 4 | u64(!(fx >= fy)) << 5;
         case 22: {
             Square s;
             Circle c;

@@ -66,7 +66,8 @@ extern "C" __global__ void softmax(const float* in, float* out, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) out[blockIdx.x * n + i] = row[i] / sum;
 }
 
-extern "C" __global__ void adam(float* w, const float* g, float* m, float* v, int n, float lr, float b1, float b2, float eps, int t) {
+extern "C" __global__ void adam(float* w, const float* g, float* m, float* v, int n, float lr, float b1,
+                                float b2, float eps, int t) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     m[i] = b1 * m[i] + (1 - b1) * g[i];
@@ -89,7 +90,8 @@ extern "C" __global__ void histogram(const int* in, unsigned* out, int n) {
     __shared__ unsigned bins[64];
     for (int i = threadIdx.x; i < 64; i += blockDim.x) bins[i] = 0;
     __syncthreads();
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[in[i] & 63], 1u);
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        atomicAdd(&bins[in[i] & 63], 1u);
     __syncthreads();
     for (int i = threadIdx.x; i < 64; i += blockDim.x) atomicAdd(&out[i], bins[i]);
 }
@@ -103,11 +105,19 @@ struct Point {
     int k;
     double d[3];
 };
-__noinline__ __device__ float mix(float x, Point p, int i) { return x * p.x + p.d[i]; }
-__noinline__ __device__ int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+__noinline__ __device__ float mix(float x, Point p, int i) {
+    return x * p.x + p.d[i];
+}
+__noinline__ __device__ int fibonacci(int n) {
+    return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
+}
 typedef float (*Unary)(float);
-__device__ float add_one(float x) { return x + 1; }
-__device__ float twice(float x) { return x * 2; }
+__device__ float add_one(float x) {
+    return x + 1;
+}
+__device__ float twice(float x) {
+    return x * 2;
+}
 __device__ Unary unaries[2] = {add_one, twice};
 
 extern "C" __global__ void language(float* out, const float4* in, Point p, int n) {
@@ -122,13 +132,26 @@ extern "C" __global__ void language(float* out, const float4* in, Point p, int n
     r += unaries[i & 1](v.z);
     r += table[i & 7] + *counter_pointer;
     switch (i % 7) {
-        case 0: r += 1; break;
-        case 1: r *= 2; break;
-        case 2: r -= 3; break;
-        case 3: r = -r; break;
-        case 4: r += v.w; break;
-        case 5: r *= v.w; break;
-        default: r = 0;
+        case 0:
+            r += 1;
+            break;
+        case 1:
+            r *= 2;
+            break;
+        case 2:
+            r -= 3;
+            break;
+        case 3:
+            r = -r;
+            break;
+        case 4:
+            r += v.w;
+            break;
+        case 5:
+            r *= v.w;
+            break;
+        default:
+            r = 0;
     }
     r += (i * 1000) / (p.k + i % 5 + 1) + (i * 77) % (i % 9 + 1);
     out[i] = r;
@@ -146,7 +169,10 @@ extern "C" __global__ void divergent(int* out, int n) {
     out[i] = r;
 }
 
-extern "C" __global__ void speak(int n) { printf("thread %d of %d: %s %.2f %lld\n", threadIdx.x, n, threadIdx.x ? "odd" : "even", n * 0.5, 1LL << 40); }
+extern "C" __global__ void speak(int n) {
+    printf("thread %d of %d: %s %.2f %lld\n", threadIdx.x, n, threadIdx.x ? "odd" : "even", n * 0.5,
+           1LL << 40);
+}
 
 /// Every thread of a warp takes the same lock: only works when waiting lanes let the owner go on.
 extern "C" __global__ void spin_lock(int* lock, int* value) {
@@ -165,13 +191,17 @@ extern "C" __global__ void spin_lock(int* lock, int* value) {
 extern "C" __global__ void hand_barrier(volatile int* arrived, int* out) {
     if (threadIdx.x == 0) {
         atomicAdd((int*)arrived, 1);
-        while (*arrived < gridDim.x) {}
+        while (*arrived < gridDim.x) {
+        }
     }
     __syncthreads();
     out[blockIdx.x * blockDim.x + threadIdx.x] = *arrived;
 }
 
-extern "C" __global__ void out_of_bounds(float* p, int n) { p[blockIdx.x * blockDim.x + threadIdx.x] = n; }
+extern "C" __global__ void out_of_bounds(float* p, int n) {
+    p[blockIdx.x * blockDim.x + threadIdx.x] = n;
+}
 extern "C" __global__ void endless(volatile int* p) {
-    while (*p == 0) {}
+    while (*p == 0) {
+    }
 }
