@@ -86,8 +86,10 @@ struct Reader {
     RuntimeState& state;
     GraphWork& work;
 
-    void note_uses(GraphNode& node) {
-        node.uses.clear();
+    /// True if there are buffers that no node names any more.
+    bool note_uses(GraphNode& node) {
+        std::vector<Buffer*> former;
+        former.swap(node.uses);
         auto use = [&](std::uint64_t address) {
             Buffer* buffer = state.find(address);
             if (buffer != nullptr && std::find(node.uses.begin(), node.uses.end(), buffer) == node.uses.end())
@@ -103,11 +105,10 @@ struct Reader {
         } else if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) {
             use(node.fill.dst);
         }
-        for (Buffer* buffer : node.uses)
-            if (std::find(work.uses.begin(), work.uses.end(), buffer) == work.uses.end()) {
-                work.uses.push_back(buffer);
-                ++buffer->graphs;
-            }
+        for (Buffer* buffer : node.uses) work.name(buffer);
+        bool any = false;
+        for (Buffer* buffer : former) any |= work.unname(buffer);
+        return any;
     }
 
     void read(CUgraph graph) {
@@ -206,11 +207,6 @@ struct Reader {
     }
 };
 
-void drop(GraphWork& work) {
-    for (Buffer* buffer : work.uses) --buffer->graphs;
-    work.uses.clear();
-}
-
 CUresult issue(RuntimeState& state, GraphNode& node, CUstream stream) {
     const DriverApi& api = state.api;
     if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) {
@@ -237,9 +233,31 @@ CUresult issue(RuntimeState& state, GraphNode& node, CUstream stream) {
 
 }  // namespace
 
+void GraphWork::name(Buffer* buffer) {
+    if (named[buffer]++ != 0) return;
+    uses.push_back(buffer);
+    ++buffer->graphs;
+}
+
+bool GraphWork::unname(Buffer* buffer) {
+    const auto found = named.find(buffer);
+    if (found == named.end() || --found->second != 0) return false;
+    named.erase(found);
+    std::erase(uses, buffer);
+    --buffer->graphs;
+    return true;
+}
+
+void GraphWork::drop_uses() {
+    for (Buffer* buffer : uses) --buffer->graphs;
+    uses.clear();
+    named.clear();
+}
+
 void forget_graphs_of(RuntimeState& state, const Residency& residency) {
     for (auto& [exec, work] : state.graphs) {
         std::erase_if(work->uses, [&](Buffer* b) { return b->owner == &residency; });
+        std::erase_if(work->named, [&](const auto& entry) { return entry.first->owner == &residency; });
         for (GraphNode& node : work->nodes)
             std::erase_if(node.uses, [&](Buffer* b) { return b->owner == &residency; });
     }
@@ -263,7 +281,7 @@ void Runtime::graph_instantiated(CUgraphExec exec, CUgraph graph) {
     if (state.contexts.empty()) return;
     auto work = std::make_unique<GraphWork>();
     Reader{state, *work}.read(graph);
-    if (auto& old = state.graphs[exec]) drop(*old);
+    if (auto& old = state.graphs[exec]) old->drop_uses();
     state.graphs[exec] = std::move(work);
     state.finish_deferred_frees();
 }
@@ -278,7 +296,7 @@ void Runtime::graph_exec_updated(CUgraphExec exec, CUgraph graph) {
     // Later changes name the nodes of the graph that was instantiated.
     for (std::size_t i = 0; i < work->nodes.size() && i < found->second->nodes.size(); ++i)
         work->nodes[i].node = found->second->nodes[i].node;
-    drop(*found->second);
+    found->second->drop_uses();
     found->second = std::move(work);
     state.finish_deferred_frees();
 }
@@ -288,12 +306,15 @@ void Runtime::graph_exec_kernel_changed(CUgraphExec exec, CUgraphNode handle, co
     std::lock_guard lock(state.mutex);
     auto found = state.graphs.find(exec);
     if (found == state.graphs.end()) return;
+    // What the program freed while this graph still named it can go now.
+    bool replaced = false;
     for (GraphNode& node : found->second->nodes)
         if (node.node == handle) {
             if (!keep_launch(*state.functions, node, launch))
                 found->second->unread = found->second->opaque = true;
-            Reader{state, *found->second}.note_uses(node);
+            replaced |= Reader{state, *found->second}.note_uses(node);
         }
+    if (replaced) state.finish_deferred_frees();
 }
 
 void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, const CopySpan& destination,
@@ -302,13 +323,14 @@ void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, cons
     std::lock_guard lock(state.mutex);
     auto found = state.graphs.find(exec);
     if (found == state.graphs.end()) return;
+    bool replaced = false;
     for (GraphNode& node : found->second->nodes) {
         if (node.node != handle) continue;
         if (destination.pitched || source.pitched) found->second->opaque = true;
         if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) {
             found->second->opaque = true;  // the new value is not known here
             node.fill.dst = destination.address;
-            Reader{state, *found->second}.note_uses(node);
+            replaced |= Reader{state, *found->second}.note_uses(node);
             continue;
         }
         CUDA_MEMCPY3D& copy = node.copy;
@@ -321,8 +343,9 @@ void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, cons
         copy.srcHost = source.host;
         copy.WidthInBytes = destination.bytes;
         copy.Height = copy.Depth = 1;
-        Reader{state, *found->second}.note_uses(node);
+        replaced |= Reader{state, *found->second}.note_uses(node);
     }
+    if (replaced) state.finish_deferred_frees();
 }
 
 void Runtime::graph_exec_destroyed(CUgraphExec exec) {
@@ -330,7 +353,7 @@ void Runtime::graph_exec_destroyed(CUgraphExec exec) {
     std::lock_guard lock(state.mutex);
     auto found = state.graphs.find(exec);
     if (found == state.graphs.end()) return;
-    drop(*found->second);
+    found->second->drop_uses();
     state.graphs.erase(found);
     state.finish_deferred_frees();
 }

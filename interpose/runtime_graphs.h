@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "interpose/runtime_state.h"
@@ -24,10 +25,16 @@ struct GraphNode {
 };
 
 struct GraphWork {
-    std::vector<GraphNode> nodes;  ///< in an order that keeps all dependencies
-    bool opaque = false;           ///< has nodes that cannot be issued one by one
-    bool unread = false;           ///< could not even be read
-    std::vector<Buffer*> uses;     ///< each counted once in Buffer::graphs
+    std::vector<GraphNode> nodes;                      ///< in an order that keeps all dependencies
+    bool opaque = false;                               ///< has nodes that cannot be issued one by one
+    bool unread = false;                               ///< could not even be read
+    std::vector<Buffer*> uses;                         ///< each counted once in Buffer::graphs
+    std::unordered_map<Buffer*, std::uint32_t> named;  ///< by how many nodes
+
+    void name(Buffer* buffer);
+    /// True if no node names it any more.
+    bool unname(Buffer* buffer);
+    void drop_uses();
 };
 
 /// The buffers of a context are gone: no graph names them any more.
