@@ -123,7 +123,7 @@ def digits(bench, parts):
                args.epochs, "--eval-every", "0"]
     # Interpreted kernels are light for the bytes they touch: a device that computes slower than a GPU makes computing and
     # copying take about as long as they do for real layers.
-    device = ["--instructions", "2e10", "--create-call", "5us"]
+    device = ["--instructions", "3e10", "--create-call", "5us"]
     ample = bench.play(program, 4 * GIB, device)
     if ample["result"] is None:
         sys.exit(f"replay_table: digits failed with enough memory: {ample['stderr']}")
