@@ -25,6 +25,11 @@ $(BUILD)/tests/recorder_tests: $(call obj,$(wildcard tests/unit/recorder/*.cpp))
 
 TEST_SUITES += $(BUILD)/tests/recorder_tests
 
+$(BUILD)/bench/recorder_bench: $(call obj,tests/bench/recorder_bench.cpp) $(BUILD)/libswapadvisor_recorder.a
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(RECORDER_LIBS) -ldl -lpthread
+BENCHES += $(BUILD)/bench/recorder_bench
+
 # Coverage-guided fuzzing needs clang; not part of `make all`.
 CLANGXX ?= clang++
 FUZZ_SRCS := $(filter-out recorder/site_lines.cpp,$(RECORDER_SRCS))

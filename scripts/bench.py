@@ -13,6 +13,7 @@ import sys
 BENCHES = [
     ["bench_interpose.py"],
     ["bench_workloads.py"],
+    ["bench/recorder_bench"],
     ["softgpu/ptx_bench"],
     ["bench/planner_bench"],
 ]
