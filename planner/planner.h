@@ -45,6 +45,10 @@ struct PlanError : std::exception {
 
 Plan make_plan(const Graph& graph, const PlanOptions& options);
 
+/// About the smallest limit that has a plan under these options: the largest working set of an op with what chunks
+/// and the arena round up. More than the device's memory where that is too little.
+std::int64_t least_limit_bytes(const Graph& graph, PlanOptions options);
+
 // Text forms (JSON). Throw PlanError with one line naming the field on anything wrong.
 Graph parse_graph(const std::string& json);
 Plan parse_plan(const std::string& json);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/bound.h"
+
 namespace swapadvisor::planner {
 
 namespace {
@@ -118,6 +120,28 @@ void Problem::choose_pool(const PlanOptions& options) {
         }
         return arena_total + worst;
     };
+    // What a pool needs for the largest working set, beyond the limit.
+    auto lack = [&](std::int64_t below, std::int64_t chunk) {
+        std::int64_t arena_total = 0, most = 0;
+        for (std::size_t t = 0; t < tensors; ++t) {
+            const std::int64_t bytes = graph.tensors[t].bytes;
+            if (bytes < options.arena_below_bytes || (first[t] >= 0 && (bytes < below || bytes == 0)))
+                arena_total += round_up(bytes, arena_grain);
+        }
+        for (const Op& op : graph.ops) {
+            touched(op, touch);
+            std::int64_t sum = 0;
+            for (const Use& u : touch) {
+                const std::int64_t bytes = graph.tensors[u.tensor].bytes;
+                if (bytes >= below) sum += round_up(bytes, chunk);
+            }
+            most = std::max(most, sum);
+        }
+        const std::int64_t room = (limit_bytes - arena_total) / chunk * chunk;
+        return arena_total > limit_bytes || most > room
+                   ? std::max<std::int64_t>(1, arena_total + most - limit_bytes)
+                   : 0;
+    };
     std::int64_t below = options.arena_below_bytes;
     double best = 0;
     auto consider = [&](std::int64_t chunk) {
@@ -126,8 +150,13 @@ void Problem::choose_pool(const PlanOptions& options) {
             const std::int64_t least = std::max(candidate, options.arena_below_bytes);
             const double s = score(least, chunk);
             // A smaller chunk, or more in the arena, has to be worth it.
-            if (chunk_bytes == 0 || s < best - 0.002 * static_cast<double>(limit_bytes) ||
+            if (chunk_bytes == 0 || lack_bytes_ > 0 || s < best - 0.002 * static_cast<double>(limit_bytes) ||
                 (chunk == chunk_bytes && s < best)) {
+                const std::int64_t lacking = lack(least, chunk);
+                if (chunk_bytes > 0 &&
+                    (lacking > lack_bytes_ || (lacking > 0 && lacking == lack_bytes_ && s >= best)))
+                    continue;
+                lack_bytes_ = lacking;
                 best = s;
                 below = least;
                 chunk_bytes = chunk;
@@ -159,9 +188,11 @@ void Problem::choose_pool(const PlanOptions& options) {
         }
     }
     if (arena_bytes > limit_bytes)
-        throw PlanError("tensors smaller than " + std::to_string(below) + " bytes stay resident and take " +
-                        std::to_string(arena_bytes) + " bytes, more than the limit of " +
-                        std::to_string(limit_bytes) + " bytes: raise the limit");
+        throw LimitError("tensors smaller than " + std::to_string(below) + " bytes stay resident and take " +
+                             std::to_string(arena_bytes) + " bytes, more than the limit of " +
+                             std::to_string(limit_bytes) + " bytes: give it at least " +
+                             std::to_string(limit_bytes + lack_bytes_),
+                         limit_bytes + lack_bytes_);
     chunks = static_cast<std::int32_t>((limit_bytes - arena_bytes) / chunk_bytes);
 }
 
@@ -174,12 +205,29 @@ void Problem::check_working_sets() const {
             bytes += graph.tensors[u.tensor].bytes;
         }
         if (total > chunks)
-            throw PlanError(op_text(graph, op) + " touches " + std::to_string(bytes) + " bytes at once (" +
-                            std::to_string(total * chunk_bytes) + " in chunks), but the limit of " +
-                            std::to_string(limit_bytes) + " bytes leaves " +
-                            std::to_string(chunks * chunk_bytes) +
-                            " beside the resident small tensors: raise the limit");
+            throw LimitError(op_text(graph, op) + " touches " + std::to_string(bytes) + " bytes at once (" +
+                                 std::to_string(total * chunk_bytes) + " in chunks of " +
+                                 std::to_string(chunk_bytes) + "), but the limit of " +
+                                 std::to_string(limit_bytes) + " bytes leaves " +
+                                 std::to_string(chunks * chunk_bytes) +
+                                 " beside the resident small tensors: give it at least " +
+                                 std::to_string(limit_bytes + lack_bytes_),
+                             limit_bytes + lack_bytes_);
     }
+}
+
+std::int64_t least_limit_bytes(const Graph& graph, PlanOptions options) {
+    options.limit_bytes = std::max<std::int64_t>(1, least_memory_bytes(graph));
+    for (int round = 0; round < 20; ++round) {
+        if (options.limit_bytes > graph.device.memory_bytes) break;
+        try {
+            const Problem problem(graph, options);
+            break;
+        } catch (const LimitError& error) {  // another limit may have other chunks
+            options.limit_bytes = std::max(options.limit_bytes + 1, error.needed_bytes);
+        }
+    }
+    return options.limit_bytes;
 }
 
 }  // namespace swapadvisor::planner

@@ -47,8 +47,15 @@ struct Problem {
   private:
     void choose_pool(const PlanOptions& options);
     void check_working_sets() const;
+    std::int64_t lack_bytes_ = 0;  // by so much the limit is too small for some op's working set
     std::vector<Use> uses_;
     std::vector<std::uint32_t> uses_at_, first_use_;
+};
+
+/// The limit is too small; with `needed_bytes` it is not (unless that limit has other chunks).
+struct LimitError : PlanError {
+    LimitError(std::string text, std::int64_t needed) : PlanError(std::move(text)), needed_bytes(needed) {}
+    std::int64_t needed_bytes;
 };
 
 }  // namespace swapadvisor::planner

@@ -7,6 +7,7 @@
 #include "interpose/command/planner_input.h"
 #include "interpose/command/sizes.h"
 #include "planner/bound.h"
+#include "planner/planner.h"
 
 namespace swapadvisor::command {
 
@@ -23,6 +24,7 @@ int cmd_bound(int argc, char** argv) {
         const std::int64_t limit = input.limit(graph);
         const std::int64_t least = planner::least_memory_bytes(graph),
                            peak = planner::peak_memory_bytes(graph);
+        const std::int64_t least_plan = planner::least_limit_bytes(graph, {});
         planner::BoundOptions options;
         options.limit_bytes = limit;
         options.seconds = seconds;
@@ -31,6 +33,7 @@ int cmd_bound(int argc, char** argv) {
             nlohmann::ordered_json out{{"graph", graph.name},
                                        {"limit_bytes", limit},
                                        {"least_memory_bytes", least},
+                                       {"least_plan_bytes", least_plan},
                                        {"peak_memory_bytes", peak},
                                        {"compute_ns", bounds.compute_ns},
                                        {"traffic_ns", bounds.traffic_ns},
@@ -49,6 +52,8 @@ int cmd_bound(int argc, char** argv) {
         };
         fmt::print("{:<14} {:>14}\n", "limit", format_bytes(limit));
         fmt::print("{:<14} {:>14}  (largest working set of one op)\n", "least memory", format_bytes(least));
+        fmt::print("{:<14} {:>14}  (with what chunks of memory round up)\n", "least to plan",
+                   format_bytes(least_plan));
         fmt::print("{:<14} {:>14}  (live at once: above it nothing moves)\n", "peak memory",
                    format_bytes(peak));
         row("compute", bounds.compute_ns);

@@ -111,7 +111,9 @@ int cmd_sweep(int argc, char** argv) {
         const planner::Graph graph = input.load();
         const std::int64_t least = planner::least_memory_bytes(graph),
                            peak = planner::peak_memory_bytes(graph);
-        const std::int64_t low = from > 0 ? from : least + least / 50,
+        const std::int64_t low = from > 0 ? from
+                                          : std::max(least + least / 50,
+                                                     planner::least_limit_bytes(graph, choice.options)),
                            high = std::max(low, to > 0 ? to : peak + peak / 50);
         Sweep sweep(graph, input, choice, bound_seconds, json);
         for (int i = points - 1; i >= 0; --i) {

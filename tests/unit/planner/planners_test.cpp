@@ -130,6 +130,35 @@ TEST_CASE("a working set above the limit names the op and both sizes", "[planner
     CHECK_THROWS_AS(make_plan(graph, options), PlanError);
 }
 
+TEST_CASE("at the least limit there is a plan, and below it the message says what it takes", "[planners]") {
+    Rng rng(15);
+    int above = 0;
+    for (int i = 0; i < 300; ++i) {
+        Graph graph =
+            i % 3 == 0 ? random_graph(rng) : random_training_graph(rng, static_cast<int>(pick(rng, 1, 8)));
+        for (Tensor& t : graph.tensors) t.bytes *= pick(rng, 1, 3) * (i % 2 == 0 ? 1 : 100'003);
+        PlanOptions options;
+        options.planner = "fast";
+        if (chance(rng, 30)) options.chunk_bytes = pick(rng, 1, 4096);
+        if (chance(rng, 30)) options.arena_below_bytes = pick(rng, 1, 4096);
+        graph.device.memory_bytes = std::int64_t{1} << 50;
+        options.limit_bytes = least_limit_bytes(graph, options);
+        const std::int64_t least = std::max<std::int64_t>(1, least_memory_bytes(graph));
+        INFO("case " << i << " limit " << options.limit_bytes << "\n" << to_json(graph));
+        REQUIRE(options.limit_bytes >= least);
+        REQUIRE(check_plan(graph, make_plan(graph, options)).valid());
+        above += options.limit_bytes > least;
+        if (options.limit_bytes == least) continue;
+        options.limit_bytes = least;
+        try {
+            make_plan(graph, options);
+        } catch (const PlanError& error) {
+            CHECK(std::string(error.what()).find("give it at least") != std::string::npos);
+        }
+    }
+    CHECK(above > 50);
+}
+
 TEST_CASE("prefetch and early eviction help where they should", "[planners]") {
     Rng rng(13);
     double fast = 0, prefetch = 0, demand = 0, lru = 0;
