@@ -296,6 +296,11 @@ void PlanDirector::run_job(const Job& job) {
         any_ready_.store(true, std::memory_order_relaxed);
     };
     request.another_try = job.reserve_bytes != 0;
+    request.late_bytes = [&](const planner::Plan& plan) {
+        std::string error;
+        const auto script = PlanScript::create(job.script, plan, error);
+        return script ? static_cast<std::int64_t>(script->late_bytes()) : -1;
+    };
     request.on_search = [this] { note_search(); };
     request.on_better = [this](std::int64_t predicted_ns) { note_better(predicted_ns); };
     bool any = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -102,7 +103,7 @@ planner::Plan parse(const std::string& text, const std::vector<std::int32_t>& id
     return plan;
 }
 
-void extend_lives(Iteration& part, std::int64_t limit_bytes) {
+void extend_lives(Iteration& part, std::int64_t held_bytes) {
     constexpr std::int32_t kLate = 16;  // ops
     std::vector<std::int32_t> last(part.tensors.size(), -1);
     for (std::size_t op = 0; op < part.ops.size(); ++op)
@@ -122,13 +123,13 @@ void extend_lives(Iteration& part, std::int64_t limit_bytes) {
         const std::int32_t until = op - 1;  // the op before the release
         if (until <= last[t] || until > last[t] + kLate) continue;
         const auto at = static_cast<std::size_t>(until);
-        if (held[at] + tensor.bytes > limit_bytes / 2) continue;
+        if (held[at] + tensor.bytes > held_bytes) continue;
         held[at] += tensor.bytes;
         part.ops[at].uses.push_back({event.index, Access::read});
     }
 }
 
-constexpr int kGainAtEnd = 3, kGainMeanwhile = 10;  // per cent; a change of plans costs about an iteration
+constexpr int kGainAtEnd = 1, kGainMeanwhile = 10;  // per cent; a change of plans costs an iteration or two
 
 struct Offer {
     const OfferPlan* offer = nullptr;
@@ -176,9 +177,62 @@ planner::Plan load_plan(const std::string& path, const Iteration& iteration) {
     return plan;
 }
 
+/// A plan that is made at once, and the graph that it is for.
+struct Quick {
+    std::vector<std::int32_t> ids;
+    std::string graph, plan, error = "unknown reason";
+    std::int64_t cost_ns = std::numeric_limits<std::int64_t>::max();
+};
+
+std::string graph_text(PlanRequest& request, const Iteration& part) {
+    GraphNames names;
+    char signature[32];
+    std::snprintf(signature, sizeof signature, "%016llx",
+                  static_cast<unsigned long long>(request.iteration->signature));
+    names.graph = signature;
+    names.source = "swapadvisor runtime";
+    names.function_name = request.function_name;
+    std::string graph = graph_json(part, request.model, names);
+    request.infinite_ns = 0;
+    const json parsed = json::parse(graph);
+    for (const json& op : parsed.at("ops")) request.infinite_ns += op.at("duration_ns").get<std::int64_t>();
+    return graph;
+}
+
+// What is freed late is either kept until then, which takes room, or has to be copied out for whoever gets
+// its place before. Kept wherever it may be, or only where there is plenty of room: what comes out better.
+Quick quick_plan(PlanRequest& request, const PlannerLibrary& library, const json& options) {
+    Quick best;
+    for (const std::int64_t held_bytes : {request.limit_bytes, request.limit_bytes / 2}) {
+        Quick one;
+        one.graph = graph_text(request, planned_part(*request.iteration, held_bytes, one.ids));
+        if (one.graph == best.graph || request.cancel->load()) break;
+        char* plan = nullptr;
+        char* text = nullptr;
+        const int failed = library.plan(one.graph.c_str(), options.dump().c_str(), request.cancel, nullptr,
+                                        nullptr, &plan, &text);
+        if (failed == 0 && plan != nullptr) {
+            const planner::Plan parsed = parse(plan, one.ids);
+            const std::int64_t late = request.late_bytes ? request.late_bytes(parsed) : 0;
+            const double rate = std::max<double>(static_cast<double>(request.model.d2h_bytes_per_s), 1);
+            if (late >= 0) {
+                one.plan = plan;
+                one.cost_ns =
+                    parsed.predicted_ns + static_cast<std::int64_t>(static_cast<double>(late) / rate * 1e9);
+            }
+        } else if (text != nullptr) {
+            one.error = text;
+        }
+        std::free(plan);
+        std::free(text);
+        if (best.graph.empty() || one.cost_ns < best.cost_ns || best.plan.empty()) best = std::move(one);
+    }
+    return best;
+}
+
 }  // namespace
 
-Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std::vector<std::int32_t>& ids) {
+Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std::vector<std::int32_t>& ids) {
     Iteration part = iteration;
     std::vector<std::int32_t> fresh(iteration.tensors.size(), -1);
     std::vector<bool> used(iteration.tensors.size(), false);
@@ -204,7 +258,7 @@ Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std
     });
     for (IterationEvent& event : part.events)
         if (event.kind != EventKind::op) event.index = fresh[static_cast<std::size_t>(event.index)];
-    extend_lives(part, limit_bytes);
+    extend_lives(part, held_bytes);
     return part;
 }
 
@@ -229,8 +283,6 @@ void run_planner(PlanRequest& request, const OfferPlan& offer) try {
             say("plan %s does not fit this program (%s): planning anew", config().plan_path.c_str(),
                 e.what());
         }
-    std::vector<std::int32_t> ids;
-    const Iteration part = planned_part(*request.iteration, request.limit_bytes, ids);
     std::string error;
     static PlannerLibrary library;
     if (library.plan == nullptr) library = open_planner(error);
@@ -238,19 +290,6 @@ void run_planner(PlanRequest& request, const OfferPlan& offer) try {
         say("no plans, swapping stays on demand: %s", error.c_str());
         return;
     }
-    GraphNames names;
-    char signature[32];
-    std::snprintf(signature, sizeof signature, "%016llx",
-                  static_cast<unsigned long long>(request.iteration->signature));
-    names.graph = signature;
-    names.source = "swapadvisor runtime";
-    names.function_name = request.function_name;
-    const std::string graph = graph_json(part, request.model, names);
-    request.infinite_ns = 0;
-    const json parsed = json::parse(graph);
-    for (const json& op : parsed.at("ops")) request.infinite_ns += op.at("duration_ns").get<std::int64_t>();
-    if (const char* keep = std::getenv("SWAPADVISOR_KEEP_GRAPH")) std::ofstream(keep) << graph;
-
     const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
     json options = {{"planner", "fast"},
                     {"limit_bytes", request.limit_bytes},
@@ -264,28 +303,32 @@ void run_planner(PlanRequest& request, const OfferPlan& offer) try {
                     {"no_remaps", true}};
     // A quick plan first, so that the program leaves on demand early; the search replaces it if it finds
     // better.
-    std::vector<std::string> planners = {"fast"};
-    if (config().planner != "fast") planners.push_back(config().planner);
-    Offer at_end{&offer, &request, &ids, kGainAtEnd}, meanwhile{&offer, &request, &ids, kGainMeanwhile};
-    for (const std::string& name : planners) {
-        if (request.cancel->load()) return;
-        options["planner"] = name;
-        if (request.on_search) request.on_search();
-        char* plan = nullptr;
-        char* text = nullptr;
-        const int failed = library.plan(graph.c_str(), options.dump().c_str(), request.cancel, offer_text,
-                                        &meanwhile, &plan, &text);
-        if (failed == 0 && plan != nullptr)
-            offer_text(&at_end, plan);
-        else if (!request.cancel->load() && !request.another_try)
-            say("no plan (%s): %s", name.c_str(), text != nullptr ? text : "unknown reason");
-        std::free(plan);
-        std::free(text);
-        if (request.on_search) request.on_search();
-        if (name == planners.front() && library.bound != nullptr && request.on_bound &&
-            !request.cancel->load())
-            request.on_bound(library.bound(graph.c_str(), request.limit_bytes));
+    const Quick quick = quick_plan(request, library, options);
+    if (!quick.plan.empty()) {
+        Offer first{&offer, &request, &quick.ids, kGainAtEnd};
+        offer_text(&first, quick.plan.c_str());
+    } else if (!request.cancel->load() && !request.another_try) {
+        say("no plan (fast): %s", quick.error.c_str());
     }
+    if (const char* keep = std::getenv("SWAPADVISOR_KEEP_GRAPH")) std::ofstream(keep) << quick.graph;
+    if (library.bound != nullptr && request.on_bound && !request.cancel->load())
+        request.on_bound(library.bound(quick.graph.c_str(), request.limit_bytes));
+    if (config().planner == "fast" || request.cancel->load()) return;
+
+    options["planner"] = config().planner;
+    Offer at_end{&offer, &request, &quick.ids, kGainAtEnd},
+        meanwhile{&offer, &request, &quick.ids, kGainMeanwhile};
+    char* plan = nullptr;
+    char* text = nullptr;
+    if (request.on_search) request.on_search();
+    const int failed = library.plan(quick.graph.c_str(), options.dump().c_str(), request.cancel, offer_text,
+                                    &meanwhile, &plan, &text);
+    if (failed == 0 && plan != nullptr)
+        offer_text(&at_end, plan);
+    else if (!request.cancel->load() && !request.another_try)
+        say("no plan (%s): %s", config().planner.c_str(), text != nullptr ? text : "unknown reason");
+    std::free(plan);
+    std::free(text);
 } catch (const std::exception& e) {
     say("planning failed, swapping stays on demand: %s", e.what());
 }

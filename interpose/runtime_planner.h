@@ -22,8 +22,10 @@ struct PlanRequest {
     DeviceModel model;
     std::function<std::string(std::uint64_t)> function_name;
     const std::atomic<bool>* cancel = nullptr;  ///< ends the search; the best so far is still offered
-    bool another_try = false;  ///< there is more room to try with: failing is not worth a word
-    std::function<void()> on_search;            ///< a planner begins, or has ended
+    /// Bytes that a plan has copied out without knowing it (PlanScript::late_bytes); -1: it would be refused.
+    std::function<std::int64_t(const planner::Plan&)> late_bytes;
+    bool another_try = false;         ///< there is more room to try with: failing is not worth a word
+    std::function<void()> on_search;  ///< a planner begins, or has ended
     std::function<void(std::int64_t predicted_ns)> on_better;  ///< it found a better plan
     std::function<void(std::int64_t ns)> on_bound;             ///< no plan can be faster
     std::int64_t infinite_ns = -1;                             ///< filled in: the ops alone
@@ -41,9 +43,10 @@ void run_planner(PlanRequest& request, const OfferPlan& offer);
 std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes);
 
 /// The iteration without what plans do not move (arena and unmovable buffers). `ids`: tensor of the result ->
-/// tensor. A tensor that the program frees a little after its last use counts as used until then: its place
-/// is not to be had before, and the alternative, copying it out, would not be in the plan's figures.
-Iteration planned_part(const Iteration& iteration, std::int64_t limit_bytes, std::vector<std::int32_t>& ids);
+/// tensor. A tensor that the program frees a little after its last use counts as used until then, where that
+/// leaves no op with more than `held_bytes`: its place is not to be had before, and the alternative, copying
+/// it out, would not be in the plan's figures.
+Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std::vector<std::int32_t>& ids);
 
 /// Copy rates, once per context. False if they had to be guessed.
 bool measure_device(Residency& residency, DeviceModel& model);

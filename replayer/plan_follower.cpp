@@ -89,6 +89,7 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
             iteration->freed_before(action.tensor) > wanted.next(action.tensor, action.after)) {
             // The program still holds it when its place is wanted: what it holds has to be kept, so this is a
             // copy out.
+            script->late_bytes_ += static_cast<std::uint64_t>(iteration->bytes(action.tensor));
             script->outs_.push_back({ActionKind::out, action.tensor, action.after, 0});
             script->copies_[static_cast<std::size_t>(action.tensor)] = true;
             script->marked_[static_cast<std::size_t>(action.after)] = true;

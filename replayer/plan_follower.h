@@ -30,6 +30,9 @@ class PlanScript {
     const std::shared_ptr<const IterationScript>& iteration() const { return iteration_; }
     /// Device memory that the pool takes: the chunks that some placement names.
     std::uint64_t pool_bytes() const { return pool_bytes_; }
+    /// What has to be copied out because the program still holds it when its place is wanted; the plan's
+    /// prediction does not know of it.
+    std::uint64_t late_bytes() const { return late_bytes_; }
 
   private:
     friend class PlanFollower;
@@ -44,7 +47,7 @@ class PlanScript {
     std::vector<Step> outs_, ins_;                  ///< per queue, in listed order
     std::vector<std::vector<std::int32_t>> drops_;  ///< by position
     std::vector<bool> marked_;                      ///< positions that an action waits for
-    std::uint64_t pool_bytes_ = 0;
+    std::uint64_t pool_bytes_ = 0, late_bytes_ = 0;
 };
 
 class PlanFollower {

@@ -167,13 +167,13 @@ Count counter() {
 void pause_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 /// Warm-up with pauses (so that a planner has time), then 100 steps with the driver's counters before and after.
-void steady(int warm) {
+void steady(int warm, int pause, int layers, u64 activation) {
     cudaStream_t stream;
     CHECK(cudaStreamCreate(&stream));
-    Net net(6, 2 * MiB, 4 * MiB, stream);
+    Net net(layers, 2 * MiB, activation, stream);
     for (int i = 0; i < warm; ++i) {
         net.step();
-        pause_ms(20);
+        pause_ms(pause);
     }
     static const char* const names[] = {"cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemCreate", "cuMemRelease", "cuMemAddressReserve",
                                         "cuEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize", "cuMemHostAlloc", "cuMemAlloc_v2",
@@ -394,6 +394,45 @@ void graphs() {
     release(other);
 }
 
+/// A capture is open while another stream works on more memory than there is, by this thread and by another.
+void beside_capture() {
+    cudaStream_t stream, other;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    std::vector<Memory> bufs, more;
+    for (int i = 0; i < 4; ++i) {
+        bufs.push_back(allocate(2 * MiB));
+        op(bufs.back(), {}, {}, static_cast<u64>(i), false, stream);
+    }
+    for (int i = 0; i < 8; ++i) {
+        more.push_back(allocate(4 * MiB));
+        op(more.back(), {}, {}, static_cast<u64>(i), false, other);
+    }
+    auto work = [&](u64 salt) {
+        for (std::size_t i = 0; i < more.size(); ++i) op(more[i], more[(i + 3) % more.size()], {}, salt, true, other);
+    };
+    CHECK(cudaDeviceSynchronize());
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    for (std::size_t i = 0; i < bufs.size(); ++i) {
+        op(bufs[i], bufs[(i + 1) % bufs.size()], {}, 5, true, stream);
+        work(i);
+        std::thread([&] { work(i + 100); }).join();
+    }
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 6; ++i) {
+        CHECK(cudaGraphLaunch(exec, stream));
+        work(static_cast<u64>(i) + 50);
+    }
+    CHECK(cudaDeviceSynchronize());
+    u64 h = 0;
+    for (Memory& m : bufs) h = hash(m, h);
+    for (Memory& m : more) h = hash(m, h);
+    std::printf("hash %016llx\n", h);
+}
+
 void threads(int count) {
     std::vector<std::thread> all;
     std::vector<u64> hashes(static_cast<std::size_t>(count));
@@ -492,7 +531,7 @@ void async_pool() {
 int main(int argc, char** argv) {
     const std::string what = argc > 1 ? argv[1] : "";
     auto number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-    if (what == "steady") steady(number(2, 12));
+    if (what == "steady") steady(number(2, 12), number(3, 20), number(4, 6), static_cast<u64>(number(5, 4)) * MiB);
     else if (what == "change") change(static_cast<unsigned>(number(2, 1)), number(3, 40));
     else if (what == "grow") grow();
     else if (what == "throw") throwing();
@@ -522,6 +561,7 @@ int main(int argc, char** argv) {
     else if (what == "devices") devices(number(2, 2));
     else if (what == "reset") device_reset();
     else if (what == "graphs") graphs();
+    else if (what == "capture") beside_capture();
     else if (what == "threads") threads(number(2, 3));
     else if (what == "table") table();
     else if (what == "streams") streams();
@@ -533,7 +573,7 @@ int main(int argc, char** argv) {
         std::printf("leaving\n");
         std::exit(3);
     } else {
-        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|little|small|hidden|devices|reset|graphs|threads|table|streams|async|exit [numbers]\n");
+        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|little|small|hidden|devices|reset|graphs|capture|threads|table|streams|async|exit [numbers]\n");
         return 2;
     }
     return 0;

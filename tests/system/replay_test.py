@@ -87,6 +87,27 @@ def _():
     same([PROBE, "steady", "14"], "28MiB", strict="1")
 
 
+@suite.test("memory that the program frees late, at a tight limit: nothing is copied that the plan does not know of")
+def _():
+    for limit in ("20MiB", "16MiB") if LONG else ("20MiB",):
+        done = same([PROBE, "steady", "14"], limit)
+        near(done.report["measured_ns_per_iteration"], done.report["predicted_ns"], f"iteration at {limit}")
+
+
+@suite.test("the search goes on under its first plan, replaces it by a better one at a boundary, and ends when there is none")
+def _():
+    done = same([PROBE, "steady", "50", "80"], "20MiB", planner="ga", seconds="60", threads="1", log="plan")
+    predicted = [int(ns) for ns in re.findall(r"plan installed: \d+ atoms, predicted (\d+) ns", done.stderr)]
+    assert len(predicted) >= 2, done.stderr
+    assert all(after <= 0.99 * before for before, after in zip(predicted, predicted[1:])), predicted
+    assert "the search ends: nothing worth a change" in done.stderr, done.stderr
+    equal(done.report["predicted_ns"], predicted[-1])
+    equal(done.report["divergences"], 0)
+    counts = dict(re.findall(r"^count (\S+) (\d+)$", done.stderr, re.M))
+    equal({name: int(n) for name, n in counts.items() if int(n)}, {})
+    near(done.report["measured_ns_per_iteration"], predicted[-1], "iteration")
+
+
 @suite.test("exit in the middle of a step without freeing anything: exit code kept, report written")
 def _():
     done = same([PROBE, "exit"], "28MiB", planned=False)
@@ -96,6 +117,7 @@ def _():
 
 for name, words, limit in (
     ("graphs: captured kernels, copies and memsets at less memory than the graph uses", ["graphs"], "20MiB"),
+    ("work on more memory than there is while another stream is captured", ["capture"], "20MiB"),
     ("threads that launch at once", ["threads", "3"], "16MiB"),
     ("a table of addresses in device memory", ["table"], "28MiB"),
     ("streams that come and go, memory handed between them", ["streams"], "20MiB"),
