@@ -128,6 +128,14 @@ for name, words, limit in (
         same([PROBE, *words], limit, planned=False)
 
 
+@suite.test("training loops of every habit swap without a race")
+def _():
+    planned = 0
+    for pattern in ("plain", "first", "evaluate", "accumulate", "turns", "turns5", "short", "sizes"):
+        planned += same([suite.path("workloads/loops"), pattern, "14"], "48MiB", planned=False).report["planned_iterations"] > 0
+    print(f"# {planned} of 8 came to follow a plan")
+
+
 @suite.test("an op that needs more than the limit is out of memory and says both sizes; the program's own error handling runs")
 def _():
     done = play([PROBE, "graphs"], "8MiB")
