@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -29,31 +30,43 @@ class Check:
         self.deadline = time.monotonic() + options.seconds
         self.folder = self.build / "gpu_check"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.rows = []
+        (self.folder / "log.txt").unlink(missing_ok=True)
+        self.begin, self.rows = time.monotonic(), []
 
     def left(self, most):
         return max(5.0, min(most, self.deadline - time.monotonic()))
 
     def row(self, part, what, value, unit="", verdict="ok"):
         self.rows.append({"part": part, "what": what, "value": value, "unit": unit, "verdict": verdict})
-        (self.folder / "results.json").write_text(json.dumps(
-            {"device": "software GPU" if self.soft else "GPU", "rows": self.rows}, indent=1))
+        so_far = {"device": "software GPU" if self.soft else "GPU", "seconds": round(time.monotonic() - self.begin, 1), "rows": self.rows}
+        (self.folder / "results.json.new").write_text(json.dumps(so_far, indent=1))
+        os.replace(self.folder / "results.json.new", self.folder / "results.json")  # whole, whenever this is stopped
         print(f"{part}: {what}: {value} {unit} {'' if verdict == 'ok' else '[' + verdict + ']'}", flush=True)
 
     def run(self, command, most, launcher=(), memory=None, env=None):
+        """(exit status, output, error output); 124 where it was stopped after `most` seconds or because all time is used up."""
         soft = []
         if self.soft:
             soft = [ROOT / "scripts/softgpu", "--build", self.build, *(["--memory", memory] if memory else []),
                     "--stats", self.folder / "stats.json", "--"]
         words = [str(w) for w in (*soft, *launcher, *command)]
+        limit = self.left(most)
+        # A process group of its own: what is late ends with all that it has started, and nothing stays on the device.
         try:
-            done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=self.left(most),
-                                  cwd=self.folder, env=dict(os.environ, **(env or {})))
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", cwd=self.folder,
+                                       env=dict(os.environ, **(env or {})), start_new_session=True)
+        except OSError as problem:
+            return 127, "", str(problem)
+        try:
+            out, err = process.communicate(timeout=limit)
+            code = process.returncode
         except subprocess.TimeoutExpired:
-            return 124, "", "took too long"
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            code, err = 124, f"{err}\nstopped after {limit:.0f} s"
         with open(self.folder / "log.txt", "a") as log:
-            log.write(f"$ {' '.join(words)}\n{done.stdout}{done.stderr}\n")
-        return done.returncode, done.stdout, done.stderr
+            log.write(f"$ {' '.join(words)}\n{out}{err}\n")
+        return code, out, err
 
     def launcher(self, limit, *more):
         return [self.build / "swapadvisor", "run", "-q", "--memory", limit, *more, "--"]
@@ -117,12 +130,20 @@ class Check:
             if time.monotonic() > self.deadline - 30:
                 self.row("pytorch", model, "no time left", verdict="skipped")
                 continue
-            self.run([sys.executable, ROOT / "scripts/frameworks/pytorch/compare.py", "--build", self.build, "--model", model, "--steps", "12",
-                      "--seconds", str(int(self.left(150))), "--json", result], 170)
-            for entry in json.loads(result.read_text()) if result.exists() else []:
-                verdict = "FAILED" if entry["what"].startswith("Swap") and not entry["bit_identical"] else "ok"
-                self.row("pytorch", f"{model}, {entry['what']}", entry["iterations_per_second"] or entry["error"], "it/s", verdict)
             result.unlink(missing_ok=True)
+            code, _, err = self.run([sys.executable, ROOT / "scripts/frameworks/pytorch/compare.py", "--build", self.build, "--model", model,
+                                     "--seconds", str(int(self.left(150))), "--json", result], 165)
+            entries = json.loads(result.read_text()) if result.exists() else []
+            if not entries:
+                self.row("pytorch", model, (err.strip().splitlines() or [f"exit {code}"])[-1], verdict="FAILED")
+            for entry in entries:
+                swapped = entry["what"].startswith("Swap")
+                verdict = "ok" if entry["exit"] == 0 else "no time left" if entry["exit"] == 124 else "did not run"
+                if swapped and entry["bit_identical"] is False:
+                    verdict = "FAILED"
+                self.row("pytorch", f"{model}, {entry['what']}", entry["iterations_per_second"] or entry["error"], "it/s", verdict)
+                if swapped and verdict == "ok":
+                    self.row("pytorch", f"{model}, {entry['what']}: iterations by plan", entry["planned_iterations"])
 
     def part_tests(self):
         """The tests that need a GPU's driver: the doctor, and routes through NVIDIA's own runtime."""
@@ -166,7 +187,7 @@ def main():
     print(f"\n{'part':9} {'what':44} {'value':>14} unit")
     for row in check.rows:
         print(f"{row['part']:9} {row['what']:44} {str(row['value']):>14} {row['unit']}  {'' if row['verdict'] == 'ok' else row['verdict']}")
-    print(f"results: {check.folder / 'results.json'}")
+    print(f"{time.monotonic() - check.begin:.0f} s in all; results: {check.folder / 'results.json'}, output of every run: log.txt beside it")
     sys.exit(1 if any(row["verdict"] == "FAILED" for row in check.rows) else 0)
 
 

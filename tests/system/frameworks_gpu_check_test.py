@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """scripts/gpu_check.sh runs to its end on the software GPU, and says of each other part that it needs a real one."""
 
+import importlib.util
 import json
 import os
+import sys
 
 from tap import Suite, equal
 
 suite = Suite()
+COMPARE = os.path.join(suite.root, "scripts/frameworks/pytorch/compare.py")
 
 
 @suite.test("gpu_check: to its end on the software GPU, with one table and a JSON file")
@@ -25,6 +28,31 @@ def _():
         if row["part"] in ("runtime", "pytorch"):
             equal((row["verdict"], row["value"]), ("skipped", "needs a real GPU"))
         assert row["what"] in done.stdout, row
+
+
+@suite.test("gpu_check: without a build, and the comparison without PyTorch, say so and stop")
+def _():
+    done = suite.run([os.path.join(suite.root, "scripts/gpu_check.sh"), "--softgpu", "--build", suite.scratch])
+    equal((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+    assert "run make first" in done.stderr, done.stderr
+    done = suite.run([sys.executable, "-S", COMPARE])  # -S: no installed packages
+    equal((done.returncode, done.stderr), (1, "compare: PyTorch is not installed here\n"))
+
+
+@suite.test("PyTorch comparison: a run that is stopped counts with what it printed, and is no difference")
+def _():
+    spec = importlib.util.spec_from_file_location("compare", COMPARE)
+    compare = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(compare)
+    lines = ["loss 0 0.5 0x1p-1", "loss 1 0.25 0x1p-2"]
+    whole = compare.run(["printf", "\\n".join([*lines, "peak_bytes 1000", "weights ab", "iterations_per_second 2.5", ""])], 20)
+    equal((whole["exit"], whole["losses"], whole["peak_bytes"], whole["iterations_per_second"]), (0, lines, 1000, 2.5))
+    stopped = compare.run(["sh", "-c", f"echo {lines[0]}; exec sleep 60"], 1)
+    equal((stopped["exit"], stopped["losses"], stopped["error"]), (compare.LATE, lines[:1], "stopped after 1 s"))
+    failed = compare.run(["sh", "-c", "echo no memory >&2; exit 3"], 20)
+    equal((failed["exit"], failed["error"]), (3, "no memory"))
+    equal([compare.same_bits(run, whole) for run in (whole, stopped, failed)], [True, None, False])
+    equal(compare.same_bits(stopped | {"losses": ["loss 0 0.5 0x1.1p-1"]}, whole), False)
 
 
 suite.main()

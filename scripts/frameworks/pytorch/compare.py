@@ -15,20 +15,44 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+LATE = 124  # exit status of a run that was stopped because its time was up, as timeout(1) has it
 
 
 def run(command, timeout, env=None):
+    """Figures of one training run. One that takes too long is ended; what it printed until then counts."""
     begin = time.monotonic()
+    process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=dict(os.environ, PYTHONUNBUFFERED="1", **(env or {})))
     try:
-        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout,
-                              env=dict(os.environ, **(env or {})))
-        code, out, err = done.returncode, done.stdout, done.stderr
-    except subprocess.TimeoutExpired as late:
-        code, out, err = 124, (late.stdout or b"").decode(), f"stopped after {timeout:.0f} s"
-    figure = lambda name: (re.findall(rf"^{name} (\S+)$", out, re.M) or [None])[-1]
+        out, err = process.communicate(timeout=timeout)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, _ = process.communicate()
+        code, err = LATE, f"stopped after {timeout:.0f} s"
+
+    def figure(name):
+        return (re.findall(rf"^{name} (\S+)$", out, re.M) or [None])[-1]
+
     return {"exit": code, "seconds": round(time.monotonic() - begin, 1), "losses": re.findall(r"^loss .*$", out, re.M),
             "weights": figure("weights"), "iterations_per_second": float(figure("iterations_per_second") or 0),
             "peak_bytes": int(figure("peak_bytes") or 0), "error": (err.strip().splitlines() or [""])[-1] if code else ""}
+
+
+def planned_iterations(report):
+    """How many iterations of the run followed a plan, by its report at exit."""
+    text = report.read_text() if report.exists() else ""
+    return int((re.findall(r"^ *iterations that followed a plan +(\d+)", text, re.M) or ["0"])[0])
+
+
+def same_bits(result, base):
+    """Whether a run has the losses and weights of the one with all memory; None where it had no time to show it."""
+    if base is None:
+        return None
+    if result["exit"] == LATE:
+        shown = result["losses"] == base["losses"][:len(result["losses"])]
+        return None if shown else False
+    return result["exit"] == 0 and result["losses"] == base["losses"] and result["weights"] == base["weights"]
 
 
 def main():
@@ -36,7 +60,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--model", action="append", choices=["resnet152", "gpt2", "recurrent"])
     parser.add_argument("--batch", type=int, help="batch size (32, 8, 256 by model)")
-    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=24, help="training steps (24: enough for a plan to be made and followed)")
     parser.add_argument("--share", action="append", type=int, help="limits: peak / SHARE (2 and 4)")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop starting runs after this long")
     parser.add_argument("--json", type=pathlib.Path)
@@ -51,22 +75,38 @@ def main():
     deadline, rows = time.monotonic() + options.seconds, []
     launcher = options.build.resolve() / "swapadvisor"
     managed = options.build.resolve() / "managed_allocator.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", managed, HERE / "managed_allocator.c", "-ldl"], check=False)
+    modes = ["checkpoint", "save_on_cpu"]
+    try:
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", managed, HERE / "managed_allocator.c", "-ldl"], check=True)
+        modes.append("managed")
+    except (OSError, subprocess.CalledProcessError) as problem:
+        print(f"compare: no managed memory: {problem}", file=sys.stderr)
 
     def keep(model, what, result, base=None):
-        same = base is not None and result["losses"] == base["losses"] and result["weights"] == base["weights"] and result["exit"] == 0
-        rows.append({"model": model, "what": what, "bit_identical": same if base else None} | result)
+        same = same_bits(result, base)
+        rows.append({"model": model, "what": what, "bit_identical": same} | result)
         speed = f"{result['iterations_per_second']:.3f} it/s" if result["iterations_per_second"] else "-"
         relative = f"{result['iterations_per_second'] / base['iterations_per_second']:.2f}" if base and base["iterations_per_second"] else "1.00"
-        verdict = "" if base is None else ("same bits" if same else ("differs" if result["exit"] == 0 else result["error"][:60]))
+        if base is None:
+            verdict = result["error"][:60]
+        elif same is None:
+            verdict = f"{result['error']}: {len(result['losses'])} of {len(base['losses'])} losses, all the same"
+        else:
+            planned = f", {result['planned_iterations']} iterations by plan" if "planned_iterations" in result else ""
+            verdict = "same bits" + planned if same else ("differs" if result["exit"] in (0, LATE) else result["error"][:60])
         print(f"{model:10} {what:28} {speed:>14} {relative:>6}  {verdict}", flush=True)
         if options.json:
-            options.json.write_text(json.dumps(rows, indent=1))
+            fresh = options.json.with_suffix(".new")
+            fresh.write_text(json.dumps(rows, indent=1))
+            os.replace(fresh, options.json)  # whole, whenever this is stopped
 
     for model in options.model or ["resnet152", "gpt2", "recurrent"]:
         batch = options.batch or {"resnet152": 32, "gpt2": 8, "recurrent": 256}[model]
         command = [sys.executable, HERE / "train.py", "--model", model, "--batch", batch, "--steps", options.steps]
-        left = lambda: max(20.0, min(300.0, deadline - time.monotonic()))
+
+        def left():
+            return max(5.0, min(300.0, deadline - time.monotonic()))
+
         base = run(command, left())
         keep(model, "all memory", base)
         if base["exit"] != 0 or not base["peak_bytes"]:
@@ -74,8 +114,11 @@ def main():
         for share in options.share or [2, 4]:
             if time.monotonic() < deadline:
                 limit = base["peak_bytes"] // share
-                keep(model, f"SwapAdvisor, peak/{share}", run([launcher, "run", "-q", "--memory", limit, "--", *command], left()), base)
-        for mode in ("checkpoint", "save_on_cpu", "managed"):
+                report = options.build.resolve() / f"{model}-{share}.report.txt"
+                report.unlink(missing_ok=True)
+                result = run([launcher, "run", "-q", "--memory", limit, "--seconds", "4", "-o", report, "--", *command], left())
+                keep(model, f"SwapAdvisor, peak/{share}", result | {"planned_iterations": planned_iterations(report)}, base)
+        for mode in modes:
             if time.monotonic() < deadline:
                 extra = ["--managed-allocator", managed] if mode == "managed" else []
                 keep(model, mode, run([*command, "--mode", mode, *extra], left()), base)
