@@ -23,12 +23,14 @@ def results():
     return lines
 
 
-def case(name):
-    @suite.test(f"tinygrad {name}: bit-identical at a quarter of its peak")
+def case(name, more=""):
+    @suite.test(f"tinygrad {name}: bit-identical at a quarter of its peak{more}")
     def _():
         assert any(line.startswith(f"ok tinygrad {name} peak") for line in results()), "\n".join(results())
 
 
+case("deep-jit", ", and follows a plan")
 case("convnet-jit-half")
 case("transformer")
+case("recurrent-half")
 suite.main()
