@@ -30,7 +30,6 @@ def case(name, more=""):
 
 
 case("deep-jit", ", and follows a plan")
-case("convnet-jit-half")
-case("transformer")
+case("convnet-jit")
 case("recurrent-half")
 suite.main()
