@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """scripts/gpu_check.sh runs to its end on the software GPU, and says of each other part that it needs a real one."""
 
+import argparse
+import contextlib
 import importlib.util
 import json
 import os
+import pathlib
 import sys
 
 from tap import Suite, equal
@@ -30,6 +33,33 @@ def _():
         assert row["what"] in done.stdout, row
 
 
+def load(path):
+    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@suite.test("gpu_check: where the command lacks its libraries, programs are preloaded by hand")
+def _():
+    build = pathlib.Path(suite.scratch, "build")
+    build.mkdir()
+    command = build / "swapadvisor"
+    command.write_text("#!/bin/sh\necho 'cannot open libtbb.so.12' >&2\nexit 127\n")
+    command.chmod(0o755)
+    (build / "libswapadvisor.so").symlink_to(suite.path("libswapadvisor.so"))
+    check = load(os.path.join(suite.root, "scripts/gpu_check.py")).Check(
+        argparse.Namespace(build=build, softgpu=False, quick=True, seconds=60))
+    with contextlib.redirect_stdout(sys.stderr):
+        check.part_setup()
+    assert "cannot open libtbb.so.12" in check.rows[0]["value"], check.rows
+    show = ["sh", "-c", "echo $SWAPADVISOR_MEMORY $SWAPADVISOR_SECONDS $SWAPADVISOR_REPORT $LD_PRELOAD"]
+    code, out, err = check.run(show, 20, check.launcher(1 << 20, "--seconds", "3", "-o", build / "r.txt"))
+    equal((code, out), (0, f"1048576 3 {build}/r.txt {build}/libswapadvisor.so\n"), err)
+    check.deadline = 0
+    equal(check.run(["sleep", "60"], 1)[0], 124)
+
+
 @suite.test("gpu_check: without a build, and the comparison without PyTorch, say so and stop")
 def _():
     done = suite.run([os.path.join(suite.root, "scripts/gpu_check.sh"), "--softgpu", "--build", suite.scratch])
@@ -41,9 +71,7 @@ def _():
 
 @suite.test("PyTorch comparison: a run that is stopped counts with what it printed, and is no difference")
 def _():
-    spec = importlib.util.spec_from_file_location("compare", COMPARE)
-    compare = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(compare)
+    compare = load(COMPARE)
     lines = ["loss 0 0.5 0x1p-1", "loss 1 0.25 0x1p-2"]
     whole = compare.run(["printf", "\\n".join([*lines, "peak_bytes 1000", "weights ab", "iterations_per_second 2.5", ""])], 20)
     equal((whole["exit"], whole["losses"], whole["peak_bytes"], whole["iterations_per_second"]), (0, lines, 1000, 2.5))

@@ -64,6 +64,7 @@ def main():
     parser.add_argument("--share", action="append", type=int, help="limits: peak / SHARE (2 and 4)")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop starting runs after this long")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--preload", action="store_true", help="preload by hand rather than by the swapadvisor command")
     options = parser.parse_args()
     try:
         import torch
@@ -116,7 +117,13 @@ def main():
                 limit = base["peak_bytes"] // share
                 report = options.build.resolve() / f"{model}-{share}.report.txt"
                 report.unlink(missing_ok=True)
-                result = run([launcher, "run", "-q", "--memory", limit, "--seconds", "4", "-o", report, "--", *command], left())
+                if options.preload:
+                    result = run(command, left(), {
+                        "LD_PRELOAD": str(launcher.parent / "libswapadvisor.so"), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+                        "SWAPADVISOR_QUIET": "1", "SWAPADVISOR_MEMORY": str(limit), "SWAPADVISOR_SECONDS": "4",
+                        "SWAPADVISOR_REPORT": str(report)})
+                else:
+                    result = run([launcher, "run", "-q", "--memory", limit, "--seconds", "4", "-o", report, "--", *command], left())
                 keep(model, f"SwapAdvisor, peak/{share}", result | {"planned_iterations": planned_iterations(report)}, base)
         for mode in modes:
             if time.monotonic() < deadline:
