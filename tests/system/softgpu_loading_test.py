@@ -41,5 +41,45 @@ for what in ("nothing", "context"):
         equal((done.returncode, done.stdout), (0, "alive\n"), done.stderr)
 
 
+# Kernels are run by a thread of the driver's, as no call comes, when the program exits.
+EXIT = """
+import ctypes, sys, time
+code = b'''
+.version 6.4
+.target sm_75
+.address_size 64
+.visible .entry spin()
+{
+    .reg .pred %q;
+    .reg .b32 %r<3>;
+    mov.u32 %r1, 0;
+again:
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %q, %r1, 10000;
+    @%q bra again;
+    ret;
+}
+'''
+driver = ctypes.CDLL("libcuda.so.1")
+context, module, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+assert driver.cuInit(0) == 0
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+assert driver.cuModuleLoadData(ctypes.byref(module), code) == 0
+assert driver.cuModuleGetFunction(ctypes.byref(kernel), module, b"spin") == 0
+for _ in range(64):
+    assert driver.cuLaunchKernel(kernel, 64, 1, 1, 128, 1, 1, 0, None, None, None) == 0
+time.sleep(0.35)
+"""
+
+
+@suite.test("a program exits while the device is at work")
+def _():
+    for _ in range(3):
+        done = suite.run([sys.executable, "-c", EXIT], libraries=suite.path("softgpu"),
+                         env={"SOFTGPU_OPTIONS": "idle=100ms,threads=2,queue=1000"})
+        equal((done.returncode, done.stderr), (0, ""), "exit")
+
+
 if __name__ == "__main__":
     suite.main()

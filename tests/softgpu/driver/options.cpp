@@ -31,7 +31,7 @@ double parse_quantity(const std::string& setting, const std::string& text,
 
 double parse_size(const std::string& setting, std::string text) {
     if (text.size() > 2 && text.ends_with("/s")) text.resize(text.size() - 2);
-    static const std::map<std::string, double> units = {
+    static const auto& units = *new std::map<std::string, double>{
         {"", 1},        {"B", 1},       {"kB", 1e3},      {"KB", 1e3},      {"MB", 1e6},
         {"GB", 1e9},    {"TB", 1e12},   {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
         {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30},   {"TiB", 0x1p40},  {"T", 0x1p40}};
@@ -39,8 +39,8 @@ double parse_size(const std::string& setting, std::string text) {
 }
 
 Time parse_time(const std::string& setting, const std::string& text) {
-    static const std::map<std::string, double> units = {
-        {"", 1}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    static const auto& units =
+        *new std::map<std::string, double>{{"", 1}, {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
     const double ns = parse_quantity(setting, text, units, "time");
     if (ns > 1e18) bad(setting, "too long a time");
     return static_cast<Time>(std::llround(ns));
@@ -211,7 +211,7 @@ const char* result_name(CUresult r) {
 
 const char* result_description(CUresult r) {
     // Where the plain words of the name would mislead, the sentence says more.
-    static const std::map<CUresult, const char*> special = {
+    static const auto& special = *new std::map<CUresult, const char*>{
         {CUDA_SUCCESS, "no error"},
         {CUDA_ERROR_INVALID_VALUE, "invalid argument"},
         {CUDA_ERROR_NOT_INITIALIZED, "initialization error"},

@@ -10,26 +10,26 @@ namespace {
 
 /// Instructions whose first operand is no result.
 bool has_no_result(const InstAst& inst) {
-    static const std::set<std::string> names = {"st",
-                                                "red",
-                                                "bra",
-                                                "brx",
-                                                "ret",
-                                                "exit",
-                                                "membar",
-                                                "fence",
-                                                "prefetch",
-                                                "prefetchu",
-                                                "trap",
-                                                "brkpt",
-                                                "pmevent",
-                                                "nanosleep",
-                                                "stmatrix",
-                                                "stackrestore",
-                                                "discard",
-                                                "applypriority",
-                                                "griddepcontrol",
-                                                "setmaxnreg"};
+    static const auto& names = *new std::set<std::string>{"st",
+                                                          "red",
+                                                          "bra",
+                                                          "brx",
+                                                          "ret",
+                                                          "exit",
+                                                          "membar",
+                                                          "fence",
+                                                          "prefetch",
+                                                          "prefetchu",
+                                                          "trap",
+                                                          "brkpt",
+                                                          "pmevent",
+                                                          "nanosleep",
+                                                          "stmatrix",
+                                                          "stackrestore",
+                                                          "discard",
+                                                          "applypriority",
+                                                          "griddepcontrol",
+                                                          "setmaxnreg"};
     if (names.contains(inst.op)) return true;
     const std::string& op = inst.op;
     if (op == "bar" || op == "barrier") return !inst.has("red");
@@ -49,8 +49,8 @@ void add_reads(const Operand& o, std::vector<int>& out) {
 /// Lane-by-lane instructions lowered in one step: the result may take the place of an operand that dies
 /// there.
 bool may_reuse(const InstAst& inst) {
-    static const std::set<std::string> names = {"add", "sub", "mul", "fma", "and", "or",
-                                                "xor", "shl", "shr", "mov", "neg"};
+    static const auto& names = *new std::set<std::string>{"add", "sub", "mul", "fma", "and", "or",
+                                                          "xor", "shl", "shr", "mov", "neg"};
     if (inst.op == "mad" && (inst.has("lo") || inst.has("wide"))) return !inst.has("cc");
     return names.contains(inst.op) && !inst.has("cc") &&
            !(inst.op == "mov" && inst.operands.size() == 2 &&

@@ -51,7 +51,7 @@ std::unordered_map<std::string, Handler> build() {
 }  // namespace
 
 Handler find_handler(const std::string& name) {
-    static const std::unordered_map<std::string, Handler> map = build();
+    static const auto& map = *new std::unordered_map<std::string, Handler>(build());
     auto it = map.find(name);
     return it == map.end() ? nullptr : it->second;
 }

@@ -15,7 +15,7 @@ std::string type_name(const Type& t) {
 
 const std::unordered_map<std::string, Lowering::Method>& Lowering::methods() {
     using L = Lowering;
-    static const std::unordered_map<std::string, Method> map = {
+    static const auto& map = *new std::unordered_map<std::string, Method>{
         {"add", &L::arithmetic},
         {"sub", &L::arithmetic},
         {"div", &L::arithmetic},
@@ -147,7 +147,7 @@ void Lowering::arithmetic(const InstAst& i) {
         if (i.has(m)) name += std::string(".") + m;
     }
     name += "." + type_name(t);
-    static const std::unordered_map<std::string, std::size_t> counts = {
+    static const auto& counts = *new std::unordered_map<std::string, std::size_t>{
         {"add", 2}, {"sub", 2}, {"mul", 2},      {"div", 2}, {"rem", 2},
         {"min", 2}, {"max", 2}, {"copysign", 2}, {"fma", 3}, {"sad", 3}};
     auto want = counts.find(i.op);
@@ -155,7 +155,7 @@ void Lowering::arithmetic(const InstAst& i) {
     if (sources != n && !(sources == 3 && (i.op == "min" || i.op == "max")))
         bad("has " + std::to_string(sources) + " sources");
     for (const std::string& m : i.mods) {
-        static const std::unordered_map<std::string, int> fine = {
+        static const auto& fine = *new std::unordered_map<std::string, int>{
             {"rn", 0},      {"rz", 0},  {"rm", 0},   {"rp", 0},     {"ftz", 0},  {"sat", 0}, {"NaN", 0},
             {"xorsign", 0}, {"abs", 0}, {"relu", 0}, {"approx", 0}, {"full", 0}, {"rni", 0}};
         Type type;

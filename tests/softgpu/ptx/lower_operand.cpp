@@ -131,7 +131,7 @@ u32 Lowering::symbol_slot(const Operand& o, int bits) {
 }
 
 Special Lowering::special_register(const std::string& name) const {
-    static const std::unordered_map<std::string, Special> names = {
+    static const auto& names = *new std::unordered_map<std::string, Special>{
         {"tid.x", Special::tid_x},
         {"tid.y", Special::tid_y},
         {"tid.z", Special::tid_z},

@@ -13,7 +13,9 @@
 namespace softgpu::ptx {
 namespace {
 
-/// Workers of one process: a forked child has none of its parent's threads and starts its own.
+/// Workers of one process: a forked child has none of its parent's threads and starts its own. They are never
+/// told to end, and tables of the engine are never destroyed: the device may be at work, and be called, while
+/// the program's exit handlers run.
 struct Threads {
     pid_t owner = getpid();
     std::mutex mutex, one_at_a_time;
@@ -21,27 +23,13 @@ struct Threads {
     const std::function<void(int)>* work = nullptr;
     int wanted = 0, running = 0;
     unsigned long generation = 0;
-    bool quit = false;
     std::vector<std::thread> all;
 
-    ~Threads() {
-        if (owner != getpid()) {
-            for (std::thread& t : all) t.detach();
-            return;
-        }
-        {
-            std::lock_guard lock(mutex);
-            quit = true;
-        }
-        wake.notify_all();
-        for (std::thread& t : all) t.join();
-    }
     void loop(int id) {
         unsigned long seen = 0;
         std::unique_lock lock(mutex);
         for (;;) {
-            wake.wait(lock, [&] { return quit || (generation != seen && id < wanted); });
-            if (quit) return;
+            wake.wait(lock, [&] { return generation != seen && id < wanted; });
             seen = generation;
             const auto* f = work;
             lock.unlock();
@@ -58,14 +46,6 @@ Threads& threads() {
     std::lock_guard lock(guard);
     if (current == nullptr || current->owner != getpid()) {
         current = new Threads;  // a parent's copy is left alone: its threads do not exist here
-        static struct AtExit {
-            ~AtExit() {
-                if (current != nullptr && current->owner == getpid()) {
-                    delete current;
-                    current = nullptr;
-                }
-            }
-        } at_exit;
     }
     return *current;
 }
