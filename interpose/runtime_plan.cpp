@@ -200,12 +200,13 @@ void PlanDirector::request() {
 // For iterations whose plan left too little room to everything else.
 void PlanDirector::plan_again() {
     for (const std::uint64_t signature : outgrown_)
-        if (auto script = switch_.script(signature)) submit(std::move(script));
+        if (auto script = switch_.script(signature)) submit(std::move(script), true);
     outgrown_.clear();
 }
 
-void PlanDirector::submit(std::shared_ptr<const IterationScript> script) {
+void PlanDirector::submit(std::shared_ptr<const IterationScript> script, bool again) {
     Job job;
+    job.again = again;
     job.script = std::move(script);
     job.limit_bytes = room();
     job.reserve_bytes = static_cast<std::int64_t>(reserve_pages_ * residency_.options().page_bytes);
@@ -295,6 +296,7 @@ void PlanDirector::run_job(const Job& job) {
         lower_bound_ns_.store(ns);
         any_ready_.store(true, std::memory_order_relaxed);
     };
+    request.use_file = !job.again;
     request.another_try = job.reserve_bytes != 0;
     request.late_bytes = [&](const planner::Plan& plan) {
         std::string error;

@@ -50,6 +50,7 @@ class PlanDirector {
         std::shared_ptr<const IterationScript> script;
         std::int64_t limit_bytes = 0;
         std::int64_t reserve_bytes = 0;  ///< what the limit could be raised by
+        bool again = false;              ///< a former plan did not fit
         DeviceModel model;
     };
     struct Ready {
@@ -61,7 +62,7 @@ class PlanDirector {
     std::int64_t room() const;  ///< device memory that a plan may use
     void look_at_recorder();
     void request();
-    void submit(std::shared_ptr<const IterationScript> script);
+    void submit(std::shared_ptr<const IterationScript> script, bool again = false);
     void plan_again();
     void note_search();
     void note_better(std::int64_t predicted_ns);

@@ -277,7 +277,7 @@ std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes
 }
 
 void run_planner(PlanRequest& request, const OfferPlan& offer) try {
-    if (!config().plan_path.empty()) try {
+    if (!config().plan_path.empty() && request.use_file) try {
             if (offer(load_plan(config().plan_path, *request.iteration), kGainAtEnd)) return;
         } catch (const std::exception& e) {
             say("plan %s does not fit this program (%s): planning anew", config().plan_path.c_str(),

@@ -24,6 +24,7 @@ struct PlanRequest {
     const std::atomic<bool>* cancel = nullptr;  ///< ends the search; the best so far is still offered
     /// Bytes that a plan has copied out without knowing it (PlanScript::late_bytes); -1: it would be refused.
     std::function<std::int64_t(const planner::Plan&)> late_bytes;
+    bool use_file = true;             ///< SWAPADVISOR_PLAN comes first
     bool another_try = false;         ///< there is more room to try with: failing is not worth a word
     std::function<void()> on_search;  ///< a planner begins, or has ended
     std::function<void(std::int64_t predicted_ns)> on_better;  ///< it found a better plan

@@ -79,6 +79,8 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
                 residency_.memory().create(static_cast<std::uint64_t>(end - first) * chunk_pages, slot);
             if (result != CUDA_SUCCESS) {
                 error = "the device has no room for the plan's pool";
+                // What it did give is what the next plan can count on.
+                if (result == CUDA_ERROR_OUT_OF_MEMORY) residency_.memory().lower_limit();
                 return result;
             }
             atoms_.push_back(slot);
