@@ -209,7 +209,7 @@ def main():
     args = parser.parse_args()
     limits = {name: ((0,) if name in GRAPHS else ()) + (2, 4, 8, 12) for name in ("digits", *GRAPHS)}
     if args.quick:
-        args.planner, args.seconds, args.bound_seconds, args.pause = "fast", 1, 0.2, 2
+        args.planner, args.seconds, args.bound_seconds, args.pause = "fast", 1, 0.2, 6
         args.width, args.depth, args.epochs = 8, 20, 9
         limits = {"digits": (12,), "bert-256": (8,), "inceptionv3-1536": (4,)}
     if args.parts:

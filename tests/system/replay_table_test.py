@@ -14,7 +14,7 @@ rows = os.path.join(suite.scratch, "rows.json")
 @suite.test("digits and graphs at parts of their peak: same bits, and an iteration within 3 % of what the plan predicts")
 def _():
     done = suite.run([os.path.join(suite.root, "scripts/replay_table.py"), "--build", suite.build, "--quick", "-v", "--json", rows],
-                     timeout=300)
+                     timeout=800)
     equal(done.returncode, 0, done.stderr[-3000:])
     found = json.load(open(rows))
     equal([(row["workload"].split(",")[0], row["part"]) for row in found],
