@@ -165,6 +165,11 @@ def _():
     equal(figures["predicted_ns"], json.load(open(plan))["predicted_ns"])
     assert figures["planned_iterations"] > 50, replayed.stderr
 
+    # Made for more memory than there is: another is made.
+    done = play([PROBE, "steady", "6"], "20MiB", plan=plan)
+    equal(done.stdout, wanted, done.stderr)
+    assert done.report["planned_iterations"] > 50 and done.report["predicted_ns"] != figures["predicted_ns"], done.report
+
     open(bad, "w").write(open(plan).read().replace('"at":[[', '"at":[[9', 1).replace('"at": [[', '"at": [[9', 1))
     env["SWAPADVISOR_MEMORY"] = "28MiB"
     for wrong, program in ((bad, "steady"), (plan, "grow")):
