@@ -1,5 +1,11 @@
 // `swapadvisor plan GRAPH|TRACE -o PLAN`: searches a plan and says how good it is.
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
 
 #include "interpose/command/commands.h"
 #include "interpose/command/files.h"
@@ -7,6 +13,19 @@
 #include "interpose/command/planner_options.h"
 
 namespace swapadvisor::command {
+namespace {
+
+// Files are written beside their name and renamed: what counts is the folder. Pipes and devices are left
+// alone.
+void check_folder(const std::string& path) {
+    std::error_code ignored;
+    if (path == "-" || std::filesystem::is_other(path, ignored)) return;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
+        throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
+}
+
+}  // namespace
 
 int cmd_plan(int argc, char** argv) {
     CLI::App app{"Searches a plan: the order of operations, the allocation of memory and the swaps.",
@@ -28,6 +47,7 @@ int cmd_plan(int argc, char** argv) {
     return run_command(app, argc, argv, [&] {
         const planner::Graph graph = input.load();
         choice.fit(input, input.limit(graph));
+        check_folder(output);  // before the search, not after it
         double seconds = 0;
         const planner::Plan plan = search(graph, choice.options, json, seconds);
         PlanFigures figures = judge(graph, plan, bound_seconds);

@@ -36,7 +36,7 @@ Graph tiny_graph(Rng& rng) {
 TEST_CASE("on tiny graphs the search finds the optimum of all orders, choices and places", "[ga]") {
     Rng rng(21);
     int compared = 0, optimal = 0, swapped = 0;
-    for (int i = 0; i < 24; ++i) {
+    for (int i = 0; i < 36; ++i) {
         Graph graph = tiny_graph(rng);
         const auto least = static_cast<int>((least_memory_bytes(graph) + 1023) / 1024);
         if (least == 0) continue;
@@ -55,14 +55,15 @@ TEST_CASE("on tiny graphs the search finds the optimum of all orders, choices an
         const CheckResult result = check_plan(graph, plan);
         INFO("case " << i << "\n" << to_json(graph) << to_json(best->plan) << to_json(plan));
         REQUIRE(result.valid());
-        // Remaps within 0.2 % are given up for; see better().
-        CHECK(static_cast<double>(result.period_ns) <= 1.002 * static_cast<double>(best->period_ns));
+        // A remap has to win 1 %; see better(). Of the first 120 graphs all but one are optimal (the 86th
+        // misses by 8 %).
+        CHECK(static_cast<double>(result.period_ns) <= 1.01 * static_cast<double>(best->period_ns));
         ++compared;
         optimal += result.period_ns <= best->period_ns;
         swapped += result.transfers > 0;
     }
     CHECK(compared >= 12);
-    CHECK(swapped >= 2);
+    CHECK(swapped >= 4);
     INFO(optimal << " of " << compared);
     CHECK(optimal >= compared - 1);
 }
