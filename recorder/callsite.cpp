@@ -14,6 +14,7 @@
 
 #include "recorder/names.h"
 #include "recorder/signature.h"
+#include "recorder/symbol_table.h"
 #include "recorder/unwinder.h"
 
 namespace swapadvisor {
@@ -190,9 +191,10 @@ std::string object_path(const Dl_info& info) {
                : info.dli_fname;
 }
 
-std::string function_text(const Dl_info& info) {
-    if (!info.dli_sname) return "";
-    std::string name = demangled(info.dli_sname);
+std::string function_text(const Dl_info& info, std::uintptr_t offset) {
+    std::string name = info.dli_sname ? info.dli_sname : function_in_file(object_path(info), offset);
+    if (name.empty()) return "";
+    name = without_arguments(name);
     constexpr std::size_t kLongest = 120;
     if (name.size() > kLongest) name = name.substr(0, kLongest - 3) + "...";
     return name + " ";
@@ -246,10 +248,10 @@ FrameText describe_frame(std::uintptr_t address) {
     const bool ours =
         info.dli_fbase == own.dli_fbase && std::strstr(file_name(info.dli_fname), "libswapadvisor");
     frame.inner = library || ours;
-    char offset[32];
-    std::snprintf(offset, sizeof offset, "+0x%zx)",
-                  address - 1 - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
-    frame.text = function_text(info) + "(" + object_path(info) + offset;
+    const std::uintptr_t offset = address - 1 - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+    char text[32];
+    std::snprintf(text, sizeof text, "+0x%zx)", static_cast<std::size_t>(offset));
+    frame.text = function_text(info, offset) + "(" + object_path(info) + text;
     return frame;
 }
 

@@ -20,4 +20,16 @@ std::string demangled(std::string_view name) {
     return result;
 }
 
+std::string without_arguments(std::string_view name) {
+    std::string text = demangled(name);
+    int depth = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '<') ++depth;
+        if (text[i] == '>') --depth;
+        if (text[i] == '(' && depth == 0 && i > 0 && text.compare(i, 11, "(anonymous ") != 0)
+            return text.substr(0, i);
+    }
+    return text;
+}
+
 }  // namespace swapadvisor

@@ -10,4 +10,7 @@ namespace swapadvisor {
 /// "f" a "float", and is no place for names of any length that a file claims.)
 std::string demangled(std::string_view name);
 
+/// demangled(), without the list of arguments.
+std::string without_arguments(std::string_view name);
+
 }  // namespace swapadvisor

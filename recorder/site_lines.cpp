@@ -26,19 +26,6 @@ std::string base_name(const std::string& path) {
     return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-// A function's name without its arguments.
-std::string short_name(const std::string& name) {
-    const std::string text = demangled(name);
-    int depth = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '<') ++depth;
-        if (text[i] == '>') --depth;
-        if (text[i] == '(' && depth == 0 && i > 0 && text.compare(i, 11, "(anonymous ") != 0)
-            return text.substr(0, i);
-    }
-    return text;
-}
-
 struct Object {
     Dwfl* dwfl = nullptr;
     Dwfl_Module* module = nullptr;
@@ -83,7 +70,7 @@ struct Object {
     }
     std::string function(std::uint64_t offset) const {
         const char* name = module ? dwfl_module_addrname(module, base + offset) : nullptr;
-        return name ? short_name(name) : "";
+        return name ? without_arguments(name) : "";
     }
 };
 
@@ -107,7 +94,7 @@ struct SiteLines::Impl {
         char* end = nullptr;
         const std::uint64_t offset = std::strtoull(text.c_str() + plus + 3, &end, 16);
         if (!end || *end != ')') return text;
-        std::string name = open > 0 ? short_name(text.substr(0, open - 1)) : "";
+        std::string name = open > 0 ? without_arguments(text.substr(0, open - 1)) : "";
         const bool absolute = !path.empty() && path[0] == '/';
         std::string place;
         if (absolute) {

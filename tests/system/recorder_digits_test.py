@@ -302,7 +302,7 @@ def _():
         assert words in done.stderr, done.stderr
     equal(suite.run([COMMAND, "report"]).returncode, 2)
     equal(suite.run([COMMAND, "report", bad, "--json", "--html"]).returncode, 2)
-    equal(suite.run([COMMAND, "report", "/nonexistent"]).returncode, 1)
+    equal(suite.run([COMMAND, "report", "/proc/nonexistent"]).returncode, 1)
     done = suite.run([COMMAND, "import", bad, "-o", bad + ".trace"])
     equal((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
 

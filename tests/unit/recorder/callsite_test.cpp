@@ -8,6 +8,8 @@
 #include <set>
 #include <thread>
 
+#include "recorder/symbol_table.h"
+
 using namespace swapadvisor;
 
 namespace {
@@ -99,4 +101,17 @@ TEST_CASE("sites are described by function and place") {
     CHECK(text.find(" < ") != std::string::npos);
     CHECK(describe_site(0).empty());
     CHECK(describe_site(1u << 30).empty());
+}
+
+TEST_CASE("functions that the program does not export are named from its file") {
+    const std::uint64_t site = one();
+    const std::string text = describe_site(site);
+    CAPTURE(text);
+    CHECK(text.find("leaf (") != std::string::npos);
+    CHECK(text.find("one (") != std::string::npos);
+    CHECK(text.find("invokeActiveTestCase (") != std::string::npos);
+    CHECK(function_in_file("/proc/nonexistent", 0x1000).empty());
+    CHECK(function_in_file("/proc/self/cmdline", 0x1000).empty());
+    CHECK(function_in_file("/dev/null", 0).empty());
+    CHECK(function_in_file("/proc/self/exe", ~std::uint64_t{0}).empty());
 }

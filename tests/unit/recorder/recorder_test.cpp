@@ -171,6 +171,8 @@ TEST_CASE("names of C functions stay, mangled ones become readable") {
         CHECK(demangled(name) == name);
     CHECK(demangled("_Z7forwardPfS_i") == "forward(float*, float*, int)");
     CHECK(demangled("_ZN2ns1kILi4EEEvPf") == "void ns::k<4>(float*)");
+    CHECK(without_arguments("_ZN2ns1kILi4EEEvPf") == "void ns::k<4>");
+    CHECK(without_arguments("main") == "main");
     CHECK(demangled("_Z" + std::string(100000, '1')).size() == 100002);
 }
 

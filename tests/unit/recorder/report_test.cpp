@@ -247,7 +247,7 @@ TEST_CASE("the exit report goes to a file and its JSON beside it, and never thro
     CHECK(std::string(std::istreambuf_iterator<char>(text), {}) == report_text(m));
     CHECK(std::string(std::istreambuf_iterator<char>(as_json), {}) == report_json(m));
     ::unlink((file.path() + ".json").c_str());
-    CHECK_FALSE(write_exit_report(m, "/nonexistent/report.txt"));
+    CHECK_FALSE(write_exit_report(m, "/proc/nonexistent/report.txt"));
 }
 
 TEST_CASE("JSON strings are valid UTF-8 and safe inside a script") {

@@ -247,14 +247,14 @@ TEST_CASE("blocks with a right sum and wrong contents: decoding stays inside") {
 
 TEST_CASE("files that are no traces") {
     const TemporaryFile file(".trace");
-    CHECK_THROWS_WITH(TraceReader("/nonexistent/x"), Catch::Contains("cannot read /nonexistent/x"));
+    CHECK_THROWS_WITH(TraceReader("/proc/nonexistent/x"), Catch::Contains("cannot read /proc/nonexistent/x"));
     CHECK_THROWS_WITH(TraceReader("/tmp"), Catch::Contains("not a regular file"));
     write_all(file.path(), "hello, this is text");
     CHECK_THROWS_WITH(TraceReader(file.path()), Catch::Contains("is not a trace"));
     write_all(file.path(), std::string("SWAPTRC\n\7\0\0\0\0\0\0\0", 16));
     CHECK_THROWS_WITH(TraceReader(file.path()), Catch::Contains("version 7"));
-    Recorder recorder({.trace_path = "/nonexistent/x", .synchronous = true});
-    CHECK_THAT(recorder.trace_error(), Catch::Contains("cannot write the trace /nonexistent/x"));
+    Recorder recorder({.trace_path = "/proc/nonexistent/x", .synchronous = true});
+    CHECK_THAT(recorder.trace_error(), Catch::Contains("cannot write the trace /proc/nonexistent/x"));
     recorder.mark();  // goes on without a file
 }
 
