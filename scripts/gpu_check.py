@@ -189,9 +189,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=460, help="stop starting work after this long (460)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     options = parser.parse_args()
+    if not (options.build / "libswapadvisor.so").exists():
+        sys.exit(f"gpu_check: {options.build}/libswapadvisor.so is missing: run make first")
     check = Check(options)
-    if not (check.build / "libswapadvisor.so").exists():
-        sys.exit(f"gpu_check: {check.build}/libswapadvisor.so is missing: run make first")
     real_only = (check.part_runtime, check.part_pytorch)
     for part in (check.part_setup, check.part_facts, check.part_digits, check.part_launches, check.part_doctor, *real_only):
         if time.monotonic() > check.deadline and not (check.soft and part in real_only):

@@ -62,7 +62,9 @@ def _():
 
 @suite.test("gpu_check: without a build, and the comparison without PyTorch, say so and stop")
 def _():
-    done = suite.run([os.path.join(suite.root, "scripts/gpu_check.sh"), "--softgpu", "--build", suite.scratch])
+    absent = os.path.join(suite.scratch, "absent")
+    done = suite.run([os.path.join(suite.root, "scripts/gpu_check.sh"), "--softgpu", "--build", absent])
+    assert not os.path.exists(absent)
     equal((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
     assert "run make first" in done.stderr, done.stderr
     done = suite.run([sys.executable, "-S", COMPARE])  # -S: no installed packages
