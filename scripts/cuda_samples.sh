@@ -87,7 +87,7 @@ one() {
       timeout -k 5 "$LIMIT" "$ROOT/scripts/softgpu" --build "$BUILD" --cc "${arch%?}.${arch: -1}" --devices $devices --nvrtc-ptx -- \
         "./$name" "${args[@]}" >run.log 2>&1 </dev/null
       rc=$?
-      if [ $rc = 2 ] && grep -qiE 'waiv' run.log; then status=waived
+      if [ $rc = 2 ] && grep -qiE 'waiv|skipping' run.log; then status=waived
       elif [ $rc = 124 ] || [ $rc = 137 ]; then status=timeout
       elif [ $rc != 0 ]; then status=fail
       elif grep -qE '^softgpu: (cannot load|illegal access)' run.log; then status=fail  # though it didn't look
