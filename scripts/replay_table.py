@@ -200,7 +200,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="of the background search (1)")
     parser.add_argument("--pause", type=float, default=40, help="seconds that a graph waits for its planner (40)")
     parser.add_argument("--bound-seconds", type=float, default=20, help="for each lower bound (20)")
-    parser.add_argument("--iterations", type=int, default=14, help="of the graphs (14)")
+    parser.add_argument("--iterations", type=int, default=16, help="of the graphs (16)")
     parser.add_argument("--width", type=int, default=16, help="of the digits network (16)")
     parser.add_argument("--depth", type=int, default=32, help="of the digits network (32)")
     parser.add_argument("--epochs", type=int, default=14, help="of the digits training, two iterations each (14)")
