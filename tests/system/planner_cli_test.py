@@ -180,8 +180,8 @@ def _():
     assert not os.path.exists(scratch("no.plan"))
     swapadvisor("plan", GRAPH, "-o", scratch("no.plan"), "--memory", "100GiB", code=1)
     # Said before the search, not after it.
-    line = swapadvisor("plan", GRAPH, "-o", "/nonexistent/folder/plan", "--memory", MEMORY, "--seconds", 100000, code=1).stderr
-    assert "/nonexistent/folder/plan" in line, line
+    line = swapadvisor("plan", GRAPH, "-o", "/proc/nonexistent/plan", "--memory", MEMORY, "--seconds", 100000, code=1).stderr
+    assert "/proc/nonexistent/plan" in line, line
 
 
 @suite.test("wrong usage gets exit code 2")
