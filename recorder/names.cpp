@@ -20,6 +20,16 @@ std::string demangled(std::string_view name) {
     return result;
 }
 
+std::string without_folders(std::string site) {
+    for (std::size_t open = site.find("(/"); open != std::string::npos; open = site.find("(/", open + 1)) {
+        const std::size_t end = site.find("+0x", open);
+        if (end == std::string::npos) break;
+        const std::size_t slash = site.rfind('/', end);
+        site.erase(open + 1, slash - open);
+    }
+    return site;
+}
+
 std::string without_arguments(std::string_view name) {
     std::string text = demangled(name);
     int depth = 0;

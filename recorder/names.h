@@ -13,4 +13,7 @@ std::string demangled(std::string_view name);
 /// demangled(), without the list of arguments.
 std::string without_arguments(std::string_view name);
 
+/// Of the text of a call site: "f (/usr/lib/libx.so+0x12) < ..." becomes "f (libx.so+0x12) < ...".
+std::string without_folders(std::string site);
+
 }  // namespace swapadvisor

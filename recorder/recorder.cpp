@@ -43,17 +43,6 @@ std::uint64_t host_ns() {
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// "f (/usr/lib/libx.so+0x12) < ..." for readers: "f (libx.so+0x12) < ..."
-std::string without_folders(std::string text) {
-    for (std::size_t open = text.find("(/"); open != std::string::npos; open = text.find("(/", open + 1)) {
-        const std::size_t end = text.find("+0x", open);
-        if (end == std::string::npos) break;
-        const std::size_t slash = text.rfind('/', end);
-        text.erase(open + 1, slash - open);
-    }
-    return text;
-}
-
 }  // namespace
 
 struct Recorder::Impl {

@@ -150,7 +150,9 @@ TEST_CASE("the report at exit says what the report of the trace says") {
         }
         recorder.fill_report(at_exit);
     }
-    const TraceAnalysis trace = analyse_trace(file.path());
+    AnalysisOptions options;
+    options.resolve_site = without_folders;
+    const TraceAnalysis trace = analyse_trace(file.path(), options);
     CHECK(at_exit.measured_ns_per_iteration == 90'029);
     CHECK(at_exit.predicted_ns == 80'000);
     CHECK(at_exit.lower_bound_ns == 70'000);
