@@ -116,6 +116,7 @@ void Sim::poll_gates() {
     gated_.clear();
     for (const OpRef& op : waiting) arrive(op);
     drain_worklist();
+    dispatch();  // what a gate held back is queued now, and no event may ever come to start it
 }
 
 // ---- copies ----

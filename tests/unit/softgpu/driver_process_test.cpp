@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <thread>
 
 #include "driver_test.h"
 
@@ -111,6 +112,35 @@ TEST_CASE("processes: a program that only polls memory gets its answer") {
         OK(gpu.put(reinterpret_cast<CUdeviceptr>(host), 7));
         while (*word != 7) usleep(1000);
         OK(cuCtxSynchronize());
+    });
+}
+
+// A gate that opens while the device has nothing else to do: no event comes to start what stood behind it.
+TEST_CASE(
+    "processes: a kernel and copies behind a value that the host writes late run without any other work") {
+    RUN_IN_CHILD("", [] {
+        Gpu gpu;
+        void* host = nullptr;
+        OK(cuMemAllocHost(&host, 4096));
+        auto* flag = static_cast<volatile unsigned*>(host);
+        CUdeviceptr p = 0;
+        OK(cuMemAlloc(&p, 64));
+        OK(cuMemsetD32(p, 0, 16));
+        const CUstream s = Gpu::stream();
+        for (unsigned turn = 1; turn <= 3; ++turn) {
+            OK(cuStreamWaitValue32(s, reinterpret_cast<CUdeviceptr>(host), turn, CU_STREAM_WAIT_VALUE_EQ));
+            if (turn == 2)
+                OK(cuMemcpyHtoDAsync(p, host, 4, s));
+            else
+                OK(gpu.put(p, turn, s));
+            std::thread writer([&] {
+                usleep(30000);  // by now the other thread waits for the stream
+                *flag = turn;
+            });
+            OK(cuStreamSynchronize(s));
+            writer.join();
+            EQUAL(Gpu::word(p), turn);
+        }
     });
 }
 
