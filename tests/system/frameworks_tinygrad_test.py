@@ -30,6 +30,5 @@ def case(name, more=""):
 
 
 case("deep-jit", ", and follows a plan")
-case("convnet-jit")
 case("recurrent-half")
 suite.main()
