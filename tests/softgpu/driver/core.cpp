@@ -34,7 +34,11 @@ void write_stats_at_exit() {
 }
 
 void on_fatal_signal(int number) {
-    if (!forked()) driver().stats->write();  // best effort; the default action follows
+    static std::atomic<bool> written{
+        false};  // a second thread or signal must not write them again, and again
+    signal(number, SIG_DFL);
+    if (!forked() && !written.exchange(true))
+        driver().stats->write();  // best effort; the default action follows
     raise(number);
 }
 
