@@ -1,12 +1,61 @@
 #include <chrono>
 #include <numeric>
 
+#include "planner/exact.h"
 #include "planner/genetic.h"
 #include "planner/planner.h"
 #include "planner/problem.h"
 #include "planner/simple_planners.h"
 
 namespace swapadvisor::planner {
+
+namespace {
+
+/// Small enough to look at every plan, and nothing is ruled out that could be best.
+bool may_search_all(const Problem& problem, const PlanOptions& options) {
+    return options.classes == "ours" && options.vary_allocation && options.vary_swaps && options.guided &&
+           options.genetic && !problem.graph.ops.empty() && problem.graph.ops.size() <= most_exact_ops;
+}
+
+/// The optimum of a tiny graph: a short search finds what to beat, then every plan is looked at. Where the
+/// budget is not enough for that, the better of both and of the whole search.
+Built search_tiny(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
+                  const std::function<double()>& elapsed) {
+    constexpr int short_search = 12;  // generations
+    std::optional<Built> best = first;
+    PlanOptions some = options;
+    some.on_better = [&](const Plan& plan, double seconds) {
+        if (options.on_better && (!best || plan.predicted_ns < best->sim.period_ns))
+            options.on_better(plan, seconds);
+    };
+    const auto take = [&](Built found) {
+        if (!best || found.sim.period_ns < best->sim.period_ns) best = std::move(found);
+    };
+    some.generations = options.generations > 0 ? std::min(options.generations, short_search) : short_search;
+    try {
+        take(search(problem, some, first, elapsed));
+    } catch (const PlanError&) {  // there may be one all the same
+    }
+    const std::int64_t before = best ? best->sim.period_ns : INT64_MAX;
+    Exact exact = search_all(problem, options, best, [&] {
+        return (options.cancel && options.cancel->load(std::memory_order_relaxed)) ||
+               (options.generations <= 0 && elapsed() >= options.seconds);
+    });
+    if (exact.best && exact.best->sim.period_ns < before && options.on_better)
+        options.on_better(exact.best->plan, elapsed());
+    best = std::move(exact.best);
+    if (exact.complete || (best && options.generations > 0 && options.generations <= short_search))
+        return std::move(*best);
+    some.generations = options.generations;
+    try {
+        take(search(problem, some, std::move(first), elapsed));
+    } catch (const PlanError&) {
+        if (!best) throw;
+    }
+    return std::move(*best);
+}
+
+}  // namespace
 
 Plan make_plan(const Graph& graph, const PlanOptions& options) {
     const auto begin = std::chrono::steady_clock::now();
@@ -31,6 +80,8 @@ Plan make_plan(const Graph& graph, const PlanOptions& options) {
         }
         if (first && options.on_better) options.on_better(first->plan, elapsed());
     }
+    if (may_search_all(problem, options))
+        return search_tiny(problem, options, std::move(first), elapsed).plan;
     return search(problem, options, std::move(first), elapsed).plan;
 }
 

@@ -20,6 +20,7 @@ class Enumeration {
         base_.chunk_bytes = graph.tensors.empty() ? 1 : graph.tensors[0].bytes;
         base_.chunks = chunks;
         base_.limit_bytes = base_.chunk_bytes * chunks;
+        for (const Op& op : graph.ops) compute_ns_ += op.duration_ns;
     }
 
     void order(const std::vector<OpId>& schedule) {
@@ -40,6 +41,8 @@ class Enumeration {
         choose_gaps(0);
     }
     std::optional<Exhaustive> best() const { return best_; }
+    /// Nothing is faster than the ops one after the other.
+    bool done() const { return best_ && best_->period_ns <= compute_ns_; }
 
   private:
     // A tensor's actions in order; `stay` numbers its stays for the choice of chunks.
@@ -53,6 +56,7 @@ class Enumeration {
     };
 
     void choose_gaps(TensorId t) {
+        if (done()) return;
         if (t == static_cast<TensorId>(graph_.tensors.size())) return order_queues();
         const auto& list = accesses_[t];
         if (list.empty()) return choose_gaps(t + 1);
@@ -194,6 +198,7 @@ class Enumeration {
     }
     // Stays that overlap in the schedule cannot share a chunk: no need to ask the checker.
     void place_from(int stay, const std::vector<Step>& merged, std::vector<int>& chunk) {
+        if (done()) return;
         if (stay == stays_) return judge(merged, chunk);
         for (int c = 0; c < chunks_; ++c) {
             bool possible = true;
@@ -233,6 +238,7 @@ class Enumeration {
     const Graph& graph_;
     int chunks_;
     int n_ = 0;
+    std::int64_t compute_ns_ = 0;
     Plan base_;
     std::vector<std::vector<Access>> accesses_;
     std::vector<std::vector<Step>> actions_;  // by tensor that is used
@@ -257,6 +263,7 @@ std::optional<Exhaustive> best_of_all(const Graph& graph, int chunks, bool reord
         const CheckResult result = check_plan(graph, empty);
         if (!result.valid() && result.violations[0].rfind("schedule: op", 0) == 0) continue;
         enumeration.order(order);
+        if (enumeration.done()) break;
     } while (reorder && std::next_permutation(order.begin(), order.end()));
     auto best = enumeration.best();
     if (best && best->period_ns == INT64_MAX) return std::nullopt;

@@ -34,38 +34,73 @@ Graph tiny_graph(Rng& rng) {
 }  // namespace
 
 TEST_CASE("on tiny graphs the search finds the optimum of all orders, choices and places", "[ga]") {
-    Rng rng(21);
-    int compared = 0, optimal = 0, swapped = 0;
-    for (int i = 0; i < 36; ++i) {
-        Graph graph = tiny_graph(rng);
-        const auto least = static_cast<int>((least_memory_bytes(graph) + 1023) / 1024);
-        if (least == 0) continue;
-        const int chunks = least + static_cast<int>(pick(rng, 0, 1));
-        graph.device.memory_bytes = 1024LL * chunks;
-        const bool reorder = chance(rng, 50);
-        const auto best = best_of_all(graph, chunks, reorder);
-        if (!best) continue;
-        PlanOptions options;
-        options.limit_bytes = graph.device.memory_bytes;
-        options.chunk_bytes = 1024;
-        options.generations = 12;
-        options.threads = 1;
-        options.reorder = reorder;
-        const Plan plan = make_plan(graph, options);
-        const CheckResult result = check_plan(graph, plan);
-        INFO("case " << i << "\n" << to_json(graph) << to_json(best->plan) << to_json(plan));
-        REQUIRE(result.valid());
-        // A remap has to win 1 %; see better(). Of the first 120 graphs all but one are optimal (the 86th
-        // misses by 8 %).
-        CHECK(static_cast<double>(result.period_ns) <= 1.01 * static_cast<double>(best->period_ns));
-        ++compared;
-        optimal += result.period_ns <= best->period_ns;
-        swapped += result.transfers > 0;
+    int compared = 0, swapped = 0, reordered = 0;
+    for (const std::uint64_t seed : {22, 24, 28}) {  // those that take the enumeration least time
+        Rng rng(seed);
+        for (int i = 0; i < 120; ++i) {
+            Graph graph = tiny_graph(rng);
+            const auto least = static_cast<int>((least_memory_bytes(graph) + 1023) / 1024);
+            if (least == 0) continue;
+            const int chunks = least + static_cast<int>(pick(rng, 0, 1));
+            graph.device.memory_bytes = 1024LL * chunks;
+            const bool reorder = chance(rng, 50);
+            const auto best = best_of_all(graph, chunks, reorder);
+            if (!best) continue;
+            PlanOptions options;
+            options.limit_bytes = graph.device.memory_bytes;
+            options.chunk_bytes = 1024;
+            options.generations = 12;
+            options.threads = 1;
+            options.reorder = reorder;
+            const Plan plan = make_plan(graph, options);
+            const CheckResult result = check_plan(graph, plan);
+            INFO("seed " << seed << " case " << i << "\n"
+                         << to_json(graph) << to_json(best->plan) << to_json(plan));
+            REQUIRE(result.valid());
+            CHECK(result.period_ns == best->period_ns);
+            ++compared;
+            swapped += result.transfers > 0;
+            for (std::size_t p = 1; p < plan.schedule.size(); ++p)
+                if (plan.schedule[p] < plan.schedule[p - 1]) {
+                    ++reordered;
+                    break;
+                }
+        }
     }
-    CHECK(compared >= 12);
-    CHECK(swapped >= 4);
-    INFO(optimal << " of " << compared);
-    CHECK(optimal >= compared - 1);
+    CHECK(compared >= 300);
+    CHECK(swapped >= 60);
+    INFO(reordered << " reordered");
+    CHECK(reordered >= 3);
+}
+
+TEST_CASE("a tensor leaves although nothing forces it out, so as to come back elsewhere", "[ga]") {
+    // Two chunks. Tensor 0 has to move while 1 is away, else 1 cannot come back early to where it was: by
+    // count everything fits, but there are no places.
+    Graph graph;
+    graph.name = "move";
+    graph.device = {2048, 1'024'000'000, 1'024'000'000, 2'048'000'000, 0};
+    graph.tensors = {{1024, false, "", ""}, {1024, true, "", ""}, {1024, false, "", ""}};
+    graph.ops.resize(5);
+    const std::int64_t durations[] = {2584, 2809, 2319, 2098, 2233};
+    for (std::size_t p = 0; p < 5; ++p) graph.ops[p].duration_ns = durations[p];
+    graph.ops[0].reads = {1};
+    graph.ops[0].writes = {0};
+    graph.ops[1].reads = {0};
+    graph.ops[2].writes = {2};
+    graph.ops[3].reads = {2};
+    graph.ops[3].writes = {0};
+    graph.ops[4].writes = {2};
+    PlanOptions options;
+    options.limit_bytes = 2048;
+    options.chunk_bytes = 1024;
+    options.seconds = 100;  // it knows that nothing is faster, and stops
+    options.reorder = false;
+    const CheckResult result = check_plan(graph, make_plan(graph, options));
+    REQUIRE(result.valid());
+    CHECK(result.period_ns == 12043);
+    CHECK(result.remaps > 0);
+    options.no_remaps = true;
+    CHECK(check_plan(graph, make_plan(graph, options)).period_ns == 13043);
 }
 
 TEST_CASE("same seed, same plan, whatever the threads", "[ga]") {
