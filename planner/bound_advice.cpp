@@ -1,5 +1,7 @@
 #include "planner/bound_advice.h"
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "planner/bound_model.h"
@@ -7,7 +9,11 @@
 namespace swapadvisor::planner {
 
 std::vector<GapAdvice> bound_advice(const Graph& graph, const std::vector<std::int64_t>& bytes,
-                                    std::int64_t room_bytes) {
+                                    std::int64_t room_bytes, double seconds) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto left_s = [&] {
+        return seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
     std::vector<GapAdvice> advice;
     if (graph.ops.empty() || graph.ops.size() > 4000) return advice;
     Graph sized;
@@ -22,17 +28,15 @@ std::vector<GapAdvice> bound_advice(const Graph& graph, const std::vector<std::i
     std::optional<bounds::Model> before;
     bounds::Prices prices(0);
     std::vector<std::vector<bounds::Left>> left;
-    constexpr double no_limit_s =
-        1e9;  // by rounds, so that the result does not depend on the machine's speed
     for (const int slots : {160, 480}) {
         shape.most_slots = slots;
         bounds::Model model = bounds::build_model(sized, shape);
         double in = 0, out = 0;
         prices = before ? bounds::refined(prices, *before, model)
-                        : bounds::traffic_prices(model, no_limit_s, in, out);
+                        : bounds::traffic_prices(model, std::max(0.0, left_s()), in, out);
         long double best = 0;
         bool finished = false;
-        prices = bounds::timed_prices(model, prices, before ? 4 : 8, no_limit_s, best, finished, &left);
+        prices = bounds::timed_prices(model, prices, before ? 4 : 8, left_s(), best, finished, &left);
         before = std::move(model);
         if (slots >= static_cast<int>(graph.ops.size())) break;
     }

@@ -16,9 +16,10 @@ struct GapAdvice {
 };
 
 /// Gaps left by the optimum within `room_bytes`, the others unnamed. `bytes` by tensor replaces the graph's
-/// sizes (rounded up to chunks; 0: takes no room). Takes a second or so of one thread; the same for the same
-/// input. Nothing for graphs of more than 4,000 ops.
+/// sizes (rounded up to chunks; 0: takes no room). Takes a second or so of one thread for most graphs, at
+/// most about `seconds`; the same for the same input where these suffice, else what the programme had by
+/// then. Nothing for graphs of more than 4,000 ops.
 std::vector<GapAdvice> bound_advice(const Graph& graph, const std::vector<std::int64_t>& bytes,
-                                    std::int64_t room_bytes);
+                                    std::int64_t room_bytes, double seconds);
 
 }  // namespace swapadvisor::planner

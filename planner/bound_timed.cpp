@@ -348,8 +348,8 @@ Prices timed_prices(const Model& model, const Prices& start, int samples, double
             best = proved;
             centre = mixed;
         }
+        if (solution != nullptr && (solved || solution->empty())) *solution = timed.left();
         if (!solved) break;
-        if (solution != nullptr) *solution = timed.left();
         if (++idle_rounds >= patience) return centre;
         if (timed.objective() - static_cast<double>(best) < 2e-4 * timed.objective()) return centre;
         if (timed.grow() + added == 0) return centre;

@@ -195,9 +195,13 @@ void Search::seed_from_bound(const std::vector<OpId>& program) {
     for (const std::int32_t chunks : problem_.size) bytes.push_back(problem_.chunk_bytes * chunks);
     constexpr double spares[] = {0.0, 0.02};
     std::vector<GapAdvice> advice[std::size(spares)];
+    // A search that ends by steps gives the same result on every machine; one that ends by time must not
+    // spend all of it here: some graphs and machines make programmes that take minutes.
+    const double seconds =
+        options_.generations > 0 ? 1e9 : std::max(0.0, options_.seconds - elapsed_()) * 0.4;
     tbb::parallel_for(std::size_t{0}, std::size(spares), [&](std::size_t i) {
         const double room = static_cast<double>(problem_.chunk_bytes * problem_.chunks) * (1 - spares[i]);
-        advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room));
+        advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room), seconds);
     });
     const AllocationGenes genes = shared_genes(sizes_.size());
     for (std::size_t island = 0; island < islands_.size(); ++island) {
