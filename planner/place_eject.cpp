@@ -116,9 +116,14 @@ class Ejector {
     }
     bool holds(const Piece& p, const Group& g) const { return g.placed && test(p.held, g.stays.front()); }
     bool meets(const Bits& a, const Bits& b) const {
-        std::uint64_t any = 0;
-        for (std::size_t w = 0; w < words_; ++w) any |= a[w] & b[w];
-        return any != 0;
+        const std::uint64_t *x = a.data(), *y = b.data();
+        std::size_t w = 0;
+        for (; w + 4 <= words_; w += 4)
+            if (((x[w] & y[w]) | (x[w + 1] & y[w + 1]) | (x[w + 2] & y[w + 2]) | (x[w + 3] & y[w + 3])) != 0)
+                return true;
+        for (; w < words_; ++w)
+            if ((x[w] & y[w]) != 0) return true;
+        return false;
     }
 
     void find_clashes() {
@@ -250,8 +255,9 @@ class Ejector {
     }
     template <class F>
     void each(const Bits& a, const Bits& b, F&& f) const {
+        const std::uint64_t *x = a.data(), *y = b.data();
         for (std::size_t w = 0; w < words_; ++w)
-            for (std::uint64_t bits = a[w] & b[w]; bits != 0; bits &= bits - 1)
+            for (std::uint64_t bits = x[w] & y[w]; bits != 0; bits &= bits - 1)
                 f(static_cast<std::int32_t>(64 * w) + std::countr_zero(bits));
     }
 
@@ -273,17 +279,24 @@ class Ejector {
             return make_room(index, g.units - have) && put(index);
         }
         for (Free& f : free_) f.wait = wait(pieces_[f.piece], g);
-        std::sort(free_.begin(), free_.end());
-        // The fit matters among pieces that may be taken only.
-        std::size_t some = 0;
-        for (std::int64_t sum = 0; some < free_.size() && sum < g.units; ++some)
-            sum += pieces_[free_[some].piece].count;
-        while (some < free_.size() && free_[some].wait == free_[some - 1].wait) ++some;
-        for (std::size_t k = 0; k < some; ++k) free_[k].room = room(pieces_[free_[k].piece], g);
-        std::sort(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(some));
+        // Those that wait least, as many as it takes, and all that wait no longer than these.
+        const auto later = [](const Free& x, const Free& y) { return y < x; };
+        std::make_heap(free_.begin(), free_.end(), later);
+        auto heap_end = free_.end();
+        std::int64_t sum = 0, most_wait = 0;
+        while (heap_end != free_.begin() && sum < g.units) {
+            std::pop_heap(free_.begin(), heap_end--, later);
+            sum += pieces_[heap_end->piece].count;
+            most_wait = heap_end->wait;
+        }
+        std::erase_if(free_, [&](const Free& f) { return f.wait > most_wait; });
+        // The fit matters among these only.
+        for (Free& f : free_) f.room = room(pieces_[f.piece], g);
+        std::make_heap(free_.begin(), free_.end(), later);
         std::int32_t want = g.units;
-        for (const Free& f : free_) {
-            if (want == 0) break;
+        for (heap_end = free_.end(); want > 0 && heap_end != free_.begin();) {
+            std::pop_heap(free_.begin(), heap_end--, later);
+            const Free& f = *heap_end;
             if (pieces_[f.piece].count > want) {
                 Piece rest = cut(pieces_[f.piece], want);
                 pieces_.push_back(std::move(rest));
@@ -306,25 +319,33 @@ class Ejector {
     bool make_room(std::int32_t index, std::int64_t lack) {
         const Group& g = groups_[static_cast<std::size_t>(index)];
         std::vector<std::int32_t> out;
+        costs_.assign(taken_.size(), -1);  // -1: to be found (anew)
         while (lack > 0) {
             double best = -1;
             std::size_t at = 0;
             for (std::size_t k = 0; k < taken_.size(); ++k) {
                 const Piece& p = pieces_[taken_[k]];
-                const double cost = cost_of(p, g) / p.count;
-                if (best < 0 || cost < best) best = cost, at = k;
+                if (costs_[k] < 0) costs_[k] = cost_of(p, g) / p.count;
+                if (best < 0 || costs_[k] < best) best = costs_[k], at = k;
             }
             if (best < 0) return false;
             const Piece& p = pieces_[taken_[at]];
+            Bits left(words_);
             each(p.held, g.clash, [&](std::int32_t i) {
                 Group& other = groups_[static_cast<std::size_t>(owner_[static_cast<std::size_t>(i)])];
                 if (other.leaving) return;
                 other.leaving = true;
+                for (const std::int32_t s : other.stays) set(left, s);
                 out.push_back(owner_[static_cast<std::size_t>(i)]);
             });
             lack -= p.count;
             taken_[at] = taken_.back();
             taken_.pop_back();
+            costs_[at] = costs_.back();
+            costs_.pop_back();
+            if (lack <= 0) break;
+            for (std::size_t k = 0; k < taken_.size(); ++k)
+                if (meets(pieces_[taken_[k]].held, left)) costs_[k] = -1;
         }
         for (const std::int32_t other : out) eject(other);
         merge_if_many();
@@ -425,6 +446,8 @@ class Ejector {
     };
     std::vector<Free> free_;  // of the group at hand
     std::vector<std::uint32_t> taken_;
+    std::vector<double> costs_;        // of each in taken_
+    std::vector<Span> held_;           // of the piece at hand
     std::vector<std::int32_t> queue_;  // next at the back
 };
 

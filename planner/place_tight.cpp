@@ -46,9 +46,25 @@ class Busy {
     std::vector<Span> spans_;
 };
 
+/// The time axis in 64 parts: which of them a span touches, and which it fills. Whoever touches a part that
+/// another fills meets it; this settles most cases.
+struct Parts {
+    explicit Parts(std::int32_t length) : part(length / 64 + 1) {}
+    static std::uint64_t run(std::int32_t from, std::int32_t to) {  // bits [from, to)
+        if (from >= to) return 0;
+        return (to >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << to) - 1) & (~std::uint64_t{0} << from);
+    }
+    std::uint64_t touched(const Span& s) const {
+        return s.begin < s.end ? run(s.begin / part, (s.end - 1) / part + 1) : 0;
+    }
+    std::uint64_t filled(const Span& s) const { return run((s.begin + part - 1) / part, s.end / part); }
+    std::int32_t part;
+};
+
 struct Atom {
     std::int32_t first = 0, count = 0;
     Busy wish, must;
+    std::uint64_t wish_filled = 0, must_filled = 0;
 };
 
 }  // namespace
@@ -69,7 +85,7 @@ TightPlacer::TightPlacer(const Setting& setting, std::span<const Stay> stays, co
     : setting_(setting), stays_(stays), spans_(spans), state_(std::make_unique<State>()) {
     for (const Region& r : setting.allocation.regions) {
         state_->regions.emplace_back();
-        if (r.slots > 0) state_->regions.back().push_back({0, r.slots, {}, {}});
+        if (r.slots > 0) state_->regions.back().push_back({0, r.slots, {}, {}, 0, 0});
     }
 }
 
@@ -82,10 +98,18 @@ bool TightPlacer::fit(std::span<const std::int32_t> group, Placement& at, std::i
     good.clear();
     late.clear();
     std::int64_t have = 0, possible = 0;
+    const Parts wish_parts(spans_.wish_length), must_parts(spans_.must_length);
+    std::uint64_t wish_touched = 0, must_touched = 0;
+    for (const std::int32_t k : group) {
+        const auto i = static_cast<std::size_t>(k);
+        wish_touched |= wish_parts.touched(spans_.wish[i]) | wish_parts.touched(spans_.wish_wrapped[i]);
+        must_touched |= must_parts.touched(spans_.must[i]);
+    }
     for (std::uint32_t a = 0; a < atoms.size(); ++a) {
         const Atom& atom = atoms[a];
-        std::int64_t room = 0;
+        std::int64_t room = (atom.wish_filled & wish_touched) != 0 ? -1 : 0;
         for (const std::int32_t k : group) {
+            if (room < 0) break;
             const auto i = static_cast<std::size_t>(k);
             std::int64_t part = atom.wish.room(spans_.wish[i], spans_.wish_length);
             if (part >= 0 && spans_.wish_wrapped[i].end > 0 &&
@@ -102,6 +126,7 @@ bool TightPlacer::fit(std::span<const std::int32_t> group, Placement& at, std::i
             have += atom.count;
             continue;
         }
+        if ((atom.must_filled & must_touched) != 0) continue;
         room = 0;
         for (const std::int32_t k : group) {
             const std::int64_t part =
@@ -124,16 +149,18 @@ bool TightPlacer::fit(std::span<const std::int32_t> group, Placement& at, std::i
         }
     }
     if (have + possible < sample.units) return false;
-    std::sort(good.begin(), good.end());
-    if (have < sample.units) {
-        std::sort(late.begin(), late.end());
-        good.insert(good.end(), late.begin(), late.end());
-    }
+    // Best first, but few are wanted of many.
+    const auto later = [](const State::Fit& x, const State::Fit& y) { return y < x; };
+    std::make_heap(good.begin(), good.end(), later);
+    if (have < sample.units) std::make_heap(late.begin(), late.end(), later);
     at.clear();
     std::int32_t want = sample.units;
     std::int64_t delay = 0;
-    for (const auto& f : good) {
-        if (want == 0) break;
+    while (want > 0) {
+        auto& from = good.empty() ? late : good;
+        std::pop_heap(from.begin(), from.end(), later);
+        const State::Fit f = from.back();
+        from.pop_back();
         if (atoms[f.atom].count > want) {  // split: the rest keeps its history
             Atom rest = atoms[f.atom];
             rest.first += want;
@@ -147,6 +174,8 @@ bool TightPlacer::fit(std::span<const std::int32_t> group, Placement& at, std::i
             atom.wish.add(spans_.wish[i]);
             atom.wish.add(spans_.wish_wrapped[i]);
             atom.must.add(spans_.must[i]);
+            atom.wish_filled |= wish_parts.filled(spans_.wish[i]) | wish_parts.filled(spans_.wish_wrapped[i]);
+            atom.must_filled |= must_parts.filled(spans_.must[i]);
         }
         at.push_back({atom.first, atom.count});
         want -= atom.count;
