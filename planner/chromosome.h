@@ -54,6 +54,10 @@ AllocationGenes shared_genes(std::size_t sizes);
 /// Strict classes: sizes within `ratio` share one; slots by what every op needs, the rest by what is live at
 /// once. Empty `top` when even the least does not fit.
 AllocationGenes class_genes(const Problem& problem, const std::vector<std::int32_t>& sizes, double ratio);
+/// The strict classes that can do with least, with the `chunks` that they take when every class has just the
+/// slots that some op needs at once. Empty `top` when even these do not fit.
+AllocationGenes least_classes(const Problem& problem, const std::vector<std::int32_t>& sizes,
+                              std::int64_t& chunks);
 void mutate_genes(const Problem& problem, const std::vector<std::int32_t>& sizes, bool strict,
                   AllocationGenes& genes, Random& random);
 AllocationGenes cross_genes(const AllocationGenes& a, const AllocationGenes& b, std::size_t cut);

@@ -115,6 +115,37 @@ AllocationGenes class_genes(const Problem& problem, const std::vector<std::int32
     return genes;
 }
 
+AllocationGenes least_classes(const Problem& problem, const std::vector<std::int32_t>& sizes,
+                              std::int64_t& chunks) {
+    const std::size_t count = sizes.size();
+    std::vector<std::vector<OpId>> users(count);
+    for (std::size_t op = 0; op < problem.graph.ops.size(); ++op)
+        for (const auto& u : problem.uses(static_cast<OpId>(op)))
+            users[static_cast<std::size_t>(
+                      std::lower_bound(sizes.begin(), sizes.end(), problem.size[u.tensor]) - sizes.begin())]
+                .push_back(static_cast<OpId>(op));
+    // Best for the smallest k sizes: their last class spans [from, k).
+    std::vector<std::int64_t> least(count + 1, INT64_MAX);
+    std::vector<std::size_t> last_from(count + 1, 0);
+    std::vector<std::int32_t> at_once;
+    least[0] = 0;
+    for (std::size_t from = 0; from < count; ++from) {
+        at_once.assign(problem.graph.ops.size(), 0);
+        std::int32_t slots = 0;
+        for (std::size_t k = from; k < count; ++k) {
+            for (const OpId op : users[k]) slots = std::max(slots, ++at_once[static_cast<std::size_t>(op)]);
+            const std::int64_t sum = least[from] + std::int64_t{slots} * sizes[k];
+            if (sum < least[k + 1]) least[k + 1] = sum, last_from[k + 1] = from;
+        }
+    }
+    chunks = least[count];
+    AllocationGenes genes = shared_genes(count);
+    for (std::size_t k = count; k > 0; k = last_from[k])
+        for (std::size_t i = last_from[k]; i + 1 < k; ++i) genes.top[i] = 0;
+    if (!settle_slots(problem, sizes, classes_of(problem, sizes, genes.top), genes)) genes.top.clear();
+    return genes;
+}
+
 void mutate_genes(const Problem& problem, const std::vector<std::int32_t>& sizes, bool strict,
                   AllocationGenes& genes, Random& random) {
     if (sizes.empty()) return;

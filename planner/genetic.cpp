@@ -152,6 +152,7 @@ class Search {
     }
     void build_best(Island& island);
     void collect();
+    std::string why_none() const;
 
     const Problem& problem_;
     const PlanOptions& options_;
@@ -236,6 +237,11 @@ void Search::seed() {
             AllocationGenes g = class_genes(problem_, sizes_, ratio);
             if (!g.top.empty() && std::find(genes.begin(), genes.end(), g) == genes.end())
                 genes.push_back(std::move(g));
+        }
+        if (genes.empty()) {
+            std::int64_t chunks = 0;
+            AllocationGenes g = least_classes(problem_, sizes_, chunks);
+            if (!g.top.empty()) genes.push_back(std::move(g));
         }
     } else {
         genes.push_back(shared_genes(sizes_.size()));
@@ -420,6 +426,24 @@ void Search::collect() {
     }
 }
 
+std::string Search::why_none() const {
+    const std::string limit = "the limit of " + std::to_string(problem_.limit_bytes) + " bytes";
+    if (!strict_) return "no plan found within " + limit + " under these options: raise the limit";
+    std::int64_t chunks = 0;
+    least_classes(problem_, sizes_, chunks);
+    const std::int64_t needed = chunks * problem_.chunk_bytes + problem_.arena_bytes;
+    const std::string what =
+        "strict reuse within size classes keeps, for every class, as many slots as some op "
+        "needs of it at once, which takes at least " +
+        std::to_string(needed) + " bytes here, ";
+    if (needed > problem_.graph.device.memory_bytes)
+        return what + "more than the device has: use --classes ours";
+    if (needed > problem_.limit_bytes)
+        return what + "more than " + limit + ": raise the limit to that or use --classes ours";
+    return what + "but no plan was found within " + limit +
+           ": raise the limit, search longer or use --classes ours";
+}
+
 Built Search::run() {
     steps_ = static_cast<int>(
         std::clamp<std::size_t>(400000 / (problem_.graph.ops.size() + problem_.use_count() / 2 + 1), 4, 200));
@@ -457,12 +481,7 @@ Built Search::run() {
         for (Island& island : islands_) build_best(island);
         collect();
     }
-    if (!best_)
-        throw PlanError(
-            "no plan found within " + std::to_string(problem_.limit_bytes) + " bytes under these options" +
-            (strict_
-                 ? " (strict size classes need slots for every class): raise the limit or use --classes ours"
-                 : ": raise the limit"));
+    if (!best_) throw PlanError(why_none());
     return std::move(*best_);
 }
 

@@ -183,6 +183,30 @@ TEST_CASE("strict classes and every part of the search alone give valid plans", 
     CHECK(strict > 5);
 }
 
+TEST_CASE("what strict classes need at least is said, and is enough", "[ga]") {
+    // One op needs a tensor of 2 chunks, the other two of 1: shared memory of 2 chunks would do, but neither
+    // two classes nor one can do with less than 4.
+    Graph graph;
+    graph.device = {8192, 1'000'000'000, 1'000'000'000, 2'000'000'000, 0};
+    graph.tensors = {{2048, false, "", ""}, {1024, false, "", ""}, {1024, false, "", ""}};
+    graph.ops.resize(2);
+    graph.ops[0].duration_ns = graph.ops[1].duration_ns = 100;
+    graph.ops[0].writes = {0};
+    graph.ops[1].writes = {1, 2};
+    PlanOptions options;
+    options.chunk_bytes = 1024;
+    options.generations = 1;
+    options.classes = "paper";
+    options.limit_bytes = 3072;
+    CHECK_THROWS_WITH(make_plan(graph, options), Catch::Contains("at least 4096 bytes") &&
+                                                     Catch::Contains("limit of 3072 bytes") &&
+                                                     Catch::Contains("--classes ours"));
+    options.limit_bytes = 4096;
+    CHECK(check_plan(graph, make_plan(graph, options)).valid());
+    options.limit_bytes = graph.device.memory_bytes = 3072;
+    CHECK_THROWS_WITH(make_plan(graph, options), Catch::Contains("more than the device has"));
+}
+
 TEST_CASE("order operators keep orders topological", "[ga]") {
     Rng rng(26);
     Random random(1);
