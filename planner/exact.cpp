@@ -10,7 +10,7 @@ namespace swapadvisor::planner {
 namespace {
 
 constexpr std::int64_t most_candidates = 20000;  // orders times choices
-constexpr std::int64_t most_steps = 150000;      // simulations, or pieces of memory tried
+constexpr std::int64_t most_steps = 3000000;     // simulations, or pieces of memory tried: some seconds
 // Where the search is told how many generations to do, likewise, each:
 constexpr std::int64_t steps_a_generation = 3000, candidates_a_generation = 800;
 constexpr std::int32_t most_split = 4;  // units of a piece that are taken in every number

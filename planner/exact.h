@@ -15,10 +15,10 @@ struct Exact {
     bool complete = false;  ///< nothing is faster; false: the budget was not enough to be sure
 };
 
-/// Starts from `first`, which is what there is to beat. The budget is a number of steps, about a second at
-/// most; same result on any machine unless `stop` says so. Of plans with the same period, one without remaps
-/// is taken if there is one. Where the link's directions slow each other, "complete" is no proof: starting a
-/// transfer later may pay there.
+/// Starts from `first`, which is what there is to beat. The budget is a number of steps, some seconds at
+/// most; same result on any machine unless `stop` says so. Plans without
+/// remaps come first: those with remaps have to be faster. Where the link's directions slow each other,
+/// "complete" is no proof: starting a transfer later may pay there.
 Exact search_all(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
                  const std::function<bool()>& stop);
 

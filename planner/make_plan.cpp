@@ -39,7 +39,7 @@ Built search_tiny(const Problem& problem, const PlanOptions& options, std::optio
     const std::int64_t before = best ? best->sim.period_ns : INT64_MAX;
     Exact exact = search_all(problem, options, best, [&] {
         return (options.cancel && options.cancel->load(std::memory_order_relaxed)) ||
-               (options.generations <= 0 && elapsed() >= options.seconds);
+               (options.generations <= 0 && elapsed() >= options.seconds / 2);  // the rest is the search's
     });
     if (exact.best && exact.best->sim.period_ns < before && options.on_better)
         options.on_better(exact.best->plan, elapsed());
