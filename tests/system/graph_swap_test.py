@@ -75,9 +75,12 @@ def _():
     wanted = play(path, 60 << 30, "--iterations", "6").stamps
     demand = play(path, 40 << 30, "--iterations", "6", under=["--planner", "none", "--host-memory", "100GiB"])
     equal(demand.stamps, wanted)
-    plan = play(path, 40 << 30, "--iterations", "6", "--pause", "500",
-                under=["--planner", "fast", "--seconds", "1", "--host-memory", "100GiB"])
-    equal(plan.stamps, wanted)
+    for pause in ("500", "4000"):  # playing takes no real time: on a busy machine the planner needs more of it
+        plan = play(path, 40 << 30, "--iterations", "6", "--pause", pause,
+                    under=["--planner", "fast", "--seconds", "1", "--host-memory", "100GiB"])
+        equal(plan.stamps, wanted)
+        if plan.report["planned_iterations"] > 0:
+            break
     assert plan.report["planned_iterations"] > 0, plan.report.get("mode_reason")
     assert plan.times[-1] < demand.times[-1], (plan.times, demand.times)
 
