@@ -21,7 +21,13 @@ CUresult hook_cuMemPoolDestroy(Entry, Fn_cuMemPoolDestroy real, CUmemoryPool poo
 CUresult hook_cuMemPoolSetAccess(Entry entry, Fn_cuMemPoolSetAccess real, CUmemoryPool pool,
                                  const CUmemAccessDesc* access, size_t count) {
     const CUresult result = real(pool, access, count);
-    if (result == CUDA_SUCCESS && runtime_for(entry)) leave_pool(pool);  // other devices reach into it
+    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
+    if (!runtime) return result;
+    leave_pool(pool);  // other devices reach into it: what comes from now on stays, what is managed is opened
+    for (size_t i = 0; i < count; ++i)
+        if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+            access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+            runtime->pool_reached_by(access[i].location.id);
     return result;
 }
 

@@ -115,6 +115,9 @@ class Runtime {
     /// `device` may use the memory of `context` from now on: what is managed there already must be open to
     /// it.
     void peer_reaches_in(CUcontext context, CUdevice device);
+    /// The same for what is managed on all devices but `device` itself: a pool of one of them was opened to
+    /// it.
+    void pool_reached_by(CUdevice device);
     void iteration_mark();  ///< swapadvisor_iteration()
 
   protected:

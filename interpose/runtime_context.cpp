@@ -189,6 +189,14 @@ void Runtime::peer_reaches_in(CUcontext context, CUdevice device) {
             say("managed memory could not be opened to device %d", device);
 }
 
+void Runtime::pool_reached_by(CUdevice device) {
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    for (auto& m : state.contexts)
+        if (m->device != device && m->residency && m->residency->memory().let_in(device) != CUDA_SUCCESS)
+            say("managed memory could not be opened to device %d", device);
+}
+
 void Runtime::context_attached(CUcontext context) {
     RuntimeState& state = RuntimeState::of(this);
     std::lock_guard lock(state.mutex);

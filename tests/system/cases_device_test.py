@@ -15,7 +15,7 @@ LIMIT = {"SWAPADVISOR_MEMORY": "32MiB", "SWAPADVISOR_QUIET": "1", "SWAPADVISOR_R
 
 
 def case(name, shim=True, options=(), **env):
-    probe = CONTEXTS if name in ("two-contexts", "peers", "context-cycles", "managed-memory") else PROBE
+    probe = CONTEXTS if name in ("two-contexts", "peers", "opened-pool", "context-cycles", "managed-memory") else PROBE
     command = [sys.executable, os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, *options, "--", probe, name]
     if shim:
         # Only the program itself gets the shim, not the interpreter of the script.
@@ -139,6 +139,13 @@ def _():
         out = same("peers", options=["--devices", "2"], SWAPADVISOR_MEMORY=limit)
         assert "copied 10" in out and "kept 11" in out and "reached in 77" in out, out
         assert "reached in 55" in out and "came back 55" in out and "came back 56" in out, out
+
+
+@suite.test("two devices: a pool that is opened to the other after it has given memory")
+def _():
+    for limit in ("32MiB", "20MiB"):
+        out = same("opened-pool", options=["--devices", "2"], SWAPADVISOR_MEMORY=limit)
+        assert "reached in 22" in out and "kept 11" in out, out
 
 
 @suite.test("contexts that come and go leave nothing behind")

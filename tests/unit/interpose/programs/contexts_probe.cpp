@@ -133,10 +133,35 @@ void managed_memory() {
     for (const CUdeviceptr one : p) SHOW(cuMemFree, one);
 }
 
+/// Memory of a pool that another device is let into afterwards.
+void opened_pool() {
+    CUcontext contexts[2] = {};
+    SHOW(cuInit, 0);
+    for (int i = 0; i < 2; ++i) SHOW(cuDevicePrimaryCtxRetain, &contexts[i], i);
+    SHOW(cuCtxSetCurrent, contexts[0]);
+    CUdeviceptr memory = 0;
+    SHOW(cuMemAllocAsync, &memory, kBig, nullptr);
+    SHOW(cuMemsetD8Async, memory, 11, kBig, nullptr);
+    SHOW(cuStreamSynchronize, nullptr);
+    CUmemoryPool pool = nullptr;
+    SHOW(cuDeviceGetDefaultMemPool, &pool, 0);
+    CUmemAccessDesc access{};
+    access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    SHOW(cuMemPoolSetAccess, pool, &access, 1);
+    SHOW(cuCtxSetCurrent, contexts[1]);
+    SHOW(cuMemsetD8, memory, 22, kBig / 2);
+    SHOW(cuCtxSynchronize);
+    SHOW(cuCtxSetCurrent, contexts[0]);
+    show("reached in", byte_at(memory));
+    show("kept", byte_at(memory + kBig - 1));
+    SHOW(cuMemFreeAsync, memory, nullptr);
+    SHOW(cuCtxSynchronize);
+}
+
 const std::map<std::string, void (*)()> kCases = {
-    {"two-contexts", two_contexts},
-    {"peers", peers},
-    {"context-cycles", context_cycles},
+    {"two-contexts", two_contexts},     {"peers", peers},
+    {"opened-pool", opened_pool},       {"context-cycles", context_cycles},
     {"managed-memory", managed_memory},
 };
 
