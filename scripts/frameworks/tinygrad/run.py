@@ -22,7 +22,7 @@ MIB = 1 << 20
 # arithmetic stays small enough for an interpreter. Tensor cores want wider products. Compiling in Python takes most of the time.
 SIZES = {
     "convnet": ["--batch", "2048", "--width", "4", "--depth", "8"],
-    "convnet-half": ["--batch", "512", "--width", "16", "--depth", "3"],
+    "convnet-half": ["--batch", "512", "--width", "16", "--depth", "5"],
     "transformer": ["--batch", "512", "--width", "16", "--depth", "2"],
     "recurrent": ["--batch", "65536", "--width", "4", "--depth", "3"],
     "recurrent-half": ["--batch", "32768", "--width", "8", "--depth", "3"],
