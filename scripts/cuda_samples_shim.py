@@ -35,11 +35,12 @@ def arguments(samples, name):
 
 
 def comparable(text):
-    """Without times, rates and addresses, and without the shim's own lines."""
+    """Without times, rates (and their columns) and addresses, without the shim's own lines, and without the order of lines:
+    threads of the program write them as they come."""
     lines = [line for line in text.splitlines() if not line.startswith(("swapadvisor:", "softgpu:"))]
-    text = "\n".join(lines)
-    text = re.sub(r"0x[0-9a-fA-F]+", "#", text)
-    return re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "#", text)
+    text = re.sub(r"0x[0-9a-fA-F]+", "#", "\n".join(lines))
+    text = re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "#", text)
+    return "\n".join(sorted(re.sub(r"\s+", " ", line) for line in text.splitlines()))
 
 
 def run(args, folder, name, words, stats, environment):

@@ -21,12 +21,18 @@ namespace {
 CUresult create(unsigned count, CUjit_option* jit, void** values, CUlinkState* out) {
     if (!out || (count && (!jit || !values))) return CUDA_ERROR_INVALID_VALUE;
     auto* state = new CUlinkState_st;
+    char* info = nullptr;
+    std::size_t info_room = 0;
     for (unsigned i = 0; i < count; ++i) {
         if (jit[i] == CU_JIT_ERROR_LOG_BUFFER) state->log = static_cast<char*>(values[i]);
         if (jit[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
             state->log_room = reinterpret_cast<std::size_t>(values[i]);
+        if (jit[i] == CU_JIT_INFO_LOG_BUFFER) info = static_cast<char*>(values[i]);
+        if (jit[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) info_room = reinterpret_cast<std::size_t>(values[i]);
     }
+    // A caller prints both logs when the link is done, whether or not there was anything to say.
     if (state->log && state->log_room) state->log[0] = '\0';
+    if (info && info_room) info[0] = '\0';
     driver().alive[state] = Kind::link;
     *out = state;
     return CUDA_SUCCESS;

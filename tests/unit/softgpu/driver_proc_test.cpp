@@ -1,6 +1,8 @@
 // cuGetProcAddress: names, versions and flags lead to the right ABI; what is absent is absent.
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "driver_test.h"
 
 using namespace driver_test;
@@ -181,5 +183,30 @@ TEST_CASE("launches: bad shapes and parameters are refused") {
         OK(cuFuncGetParamInfo(gpu.store, 1, &offset, &size));
         THAT(offset == 8 && size == 4);
         EXPECT(cuFuncGetParamInfo(gpu.store, 2, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+    });
+}
+
+TEST_CASE("linking: both logs are strings, also where there is nothing to say") {
+    RUN_IN_CHILD("", [] {
+        Gpu gpu;
+        char info[64], errors[64];
+        std::memset(info, 'x', sizeof info);
+        std::memset(errors, 'x', sizeof errors);
+        CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                                  CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+        void* values[] = {info, reinterpret_cast<void*>(sizeof info), errors,
+                          reinterpret_cast<void*>(sizeof errors)};
+        CUlinkState state = nullptr;
+        void* image = nullptr;
+        std::size_t bytes = 0;
+        OK(cuLinkCreate(4, options, values, &state));
+        OK(cuLinkAddData(state, CU_JIT_INPUT_PTX, const_cast<char*>(kKernels), std::strlen(kKernels) + 1,
+                         "kernels", 0, nullptr, nullptr));
+        OK(cuLinkComplete(state, &image, &bytes));
+        EQUAL(info[0], '\0');
+        EQUAL(errors[0], '\0');
+        CUmodule module = nullptr;
+        OK(cuModuleLoadData(&module, image));
+        OK(cuLinkDestroy(state));
     });
 }
