@@ -28,7 +28,9 @@ std::string own_output_path(const std::string& wanted, long long run_start_ns) {
         close(file);
         return wanted;  // /dev/stdout and the like
     }
-    if (flock(file, LOCK_EX | LOCK_NB) != 0 || written_since(status, run_start_ns)) {
+    // Its age is asked for under the lock: another process may have written it and ended since.
+    if (flock(file, LOCK_EX | LOCK_NB) != 0 || fstat(file, &status) != 0 ||
+        written_since(status, run_start_ns)) {
         close(file);
         return with_pid(wanted);
     }
