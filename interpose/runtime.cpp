@@ -115,7 +115,7 @@ Buffer* RuntimeState::find(CUdeviceptr address) const {
 // ----------------------------------------------------------------------------------------------------
 
 CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t bytes, CUstream stream) {
-    const OutsideCapture outside(*this);
+    const RelaxedCapture outside = outside_captures();
     const std::uint64_t site = capture_site();
     Buffer* buffer = nullptr;
     const BufferId id = next_buffer++;

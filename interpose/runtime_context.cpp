@@ -23,6 +23,11 @@ std::uint64_t host_limit() {
     return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 4 * 3;
 }
 
+void let_in(ManagedContext& m, CUdevice device) {
+    if (m.residency && m.residency->memory().let_in(device) != CUDA_SUCCESS)
+        say("managed memory could not be opened to device %d", device);
+}
+
 }  // namespace
 
 ManagedContext* RuntimeState::context_for(CUcontext context) {
@@ -105,11 +110,11 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
                          m.residency->pool() != nullptr);
     };
 
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
-    CUresult result = CUDA_SUCCESS;
-    m.residency = Residency::create(api, *timeline, context, m.device, options, result);
-    if (api.cuThreadExchangeStreamCaptureMode_ != nullptr) api.cuThreadExchangeStreamCaptureMode_(&mode);
+    {
+        const RelaxedCapture relaxed(api);
+        CUresult result = CUDA_SUCCESS;
+        m.residency = Residency::create(api, *timeline, context, m.device, options, result);
+    }
     if (!m.residency) {
         m.recorder.reset();
         return give_up("creating streams failed");
@@ -185,16 +190,14 @@ void Runtime::peer_reaches_in(CUcontext context, CUdevice device) {
     RuntimeState& state = RuntimeState::of(this);
     std::lock_guard lock(state.mutex);
     for (auto& m : state.contexts)
-        if (m->context == context && m->residency && m->residency->memory().let_in(device) != CUDA_SUCCESS)
-            say("managed memory could not be opened to device %d", device);
+        if (m->context == context) let_in(*m, device);
 }
 
 void Runtime::pool_reached_by(CUdevice device) {
     RuntimeState& state = RuntimeState::of(this);
     std::lock_guard lock(state.mutex);
     for (auto& m : state.contexts)
-        if (m->device != device && m->residency && m->residency->memory().let_in(device) != CUDA_SUCCESS)
-            say("managed memory could not be opened to device %d", device);
+        if (m->device != device) let_in(*m, device);
 }
 
 void Runtime::context_attached(CUcontext context) {

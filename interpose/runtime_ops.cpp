@@ -37,7 +37,7 @@ bool RuntimeState::is_capturing(CUstream stream, DefaultStream default_stream) c
 // The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each
 // launch.
 void RuntimeState::map_for_capture(const std::vector<BufferUse>& uses) {
-    const OutsideCapture outside(*this);
+    const RelaxedCapture outside = outside_captures();
     for (auto& m : contexts) {
         std::vector<BufferUse> own;
         for (const BufferUse& use : uses)
@@ -171,7 +171,7 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
             geometry[2], geometry[3], geometry[4], geometry[5], static_cast<void*>(view.stream),
             line.c_str());
     }
-    const OutsideCapture outside(*this);
+    const RelaxedCapture outside = outside_captures();
     op.home->director->before_op(view, op.uses);
     for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
 
@@ -215,7 +215,7 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
         mutex.lock();
         for (const BufferUse& use : op.uses) --use.buffer->holds;
     }
-    const OutsideCapture outside(*this);
+    const RelaxedCapture outside = outside_captures();
     const Mark mark = timeline->issued(op.queue);
     if (op.timed) {
         OpTimer& timer = op.home->director->timer();

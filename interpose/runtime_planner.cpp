@@ -22,14 +22,15 @@ using PlanFunction = int (*)(const char*, const char*, const std::atomic<bool>*,
                              void*, char**, char**);
 using nlohmann::json;
 
-/// The planner lies beside this object; it brings libraries of its own, which the program must not see.
 using BoundFunction = std::int64_t (*)(const char*, std::int64_t);
 
-/// Null functions with an `error` if it cannot be had.
 struct PlannerLibrary {
     PlanFunction plan = nullptr;
     BoundFunction bound = nullptr;
 };
+
+/// The planner lies beside this object; it brings libraries of its own, which the program must not see. Null
+/// functions with an `error` if it cannot be had.
 PlannerLibrary open_planner(std::string& error) {
     Dl_info info{};
     if (dladdr(reinterpret_cast<void*>(&run_planner), &info) == 0 || info.dli_fname == nullptr) {

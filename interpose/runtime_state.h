@@ -82,6 +82,9 @@ struct RuntimeState : Runtime {
     bool waits_for_copies(const PendingOp& op) const;
     void end(PendingOp& op, CUresult result);
     bool is_capturing(CUstream stream, DefaultStream default_stream) const;
+    /// While any thread captures a stream, what the runtime does itself (mapping, waiting) must not count as
+    /// the program's: an unsafe call would spoil the capture.
+    RelaxedCapture outside_captures() const { return RelaxedCapture(api, timeline->capturing()); }
     void add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites = false);
     void map_for_capture(const std::vector<BufferUse>& uses);
     void tell_name(Residency* owner, FunctionInfo& info);
@@ -114,25 +117,6 @@ struct RuntimeState : Runtime {
         events;  ///< for the report: what was served in a simpler way
     void count(const std::string& what);
     std::vector<std::string> notes;
-};
-
-/// While any thread captures a stream, what the runtime does itself (mapping, waiting) must not count as the
-/// program's: an unsafe call would spoil the capture.
-class OutsideCapture {
-  public:
-    explicit OutsideCapture(const RuntimeState& state)
-        : exchange_(state.timeline->capturing() ? state.api.cuThreadExchangeStreamCaptureMode_ : nullptr) {
-        if (exchange_ != nullptr) exchange_(&mode_);
-    }
-    ~OutsideCapture() {
-        if (exchange_ != nullptr) exchange_(&mode_);
-    }
-    OutsideCapture(const OutsideCapture&) = delete;
-    OutsideCapture& operator=(const OutsideCapture&) = delete;
-
-  private:
-    decltype(DriverApi::cuThreadExchangeStreamCaptureMode_) exchange_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
 /// This thread's op in progress.

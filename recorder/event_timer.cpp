@@ -5,23 +5,6 @@
 #include "recorder/recorder.h"
 
 namespace swapadvisor {
-namespace {
-
-// Event queries are refused while any thread captures in global mode, unless this thread is relaxed.
-class RelaxedCapture {
-  public:
-    explicit RelaxedCapture(const DriverApi& api) : api_(api) { exchange(); }
-    ~RelaxedCapture() { exchange(); }
-
-  private:
-    void exchange() {
-        if (api_.cuThreadExchangeStreamCaptureMode_) api_.cuThreadExchangeStreamCaptureMode_(&mode_);
-    }
-    const DriverApi& api_;
-    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
-
-}  // namespace
 
 bool EventTimer::take_set(std::uint32_t& set) {
     if (!free_.empty()) {
@@ -105,7 +88,7 @@ std::int64_t EventTimer::between(CUevent from, CUevent to) const {
 
 void EventTimer::poll(Recorder& recorder) {
     if (pending() == 0) return;
-    const RelaxedCapture relaxed(api_);
+    const RelaxedCapture relaxed(api_);  // event queries are refused during a global capture
     while (first_in_flight_ < in_flight_.size()) {
         const InFlight& op = in_flight_[first_in_flight_];
         const Set& set = sets_[op.set];

@@ -35,6 +35,25 @@ struct DriverApi {
 #undef SWAPADVISOR_DECLARE
 };
 
+/// While it lives, this thread's calls that a global-mode capture in any thread would refuse (mapping,
+/// waiting, queries, pinning) are allowed and do not spoil that capture. Not `wanted`: nothing changes.
+class RelaxedCapture {
+  public:
+    explicit RelaxedCapture(const DriverApi& api, bool wanted = true)
+        : exchange_(wanted ? api.cuThreadExchangeStreamCaptureMode_ : nullptr) {
+        if (exchange_ != nullptr) exchange_(&mode_);
+    }
+    ~RelaxedCapture() {
+        if (exchange_ != nullptr) exchange_(&mode_);
+    }
+    RelaxedCapture(const RelaxedCapture&) = delete;
+    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+  private:
+    decltype(DriverApi::cuThreadExchangeStreamCaptureMode_) exchange_;
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 /// Fills `api` with look_up("cuMemAlloc_v2") and so on.
 void fill_driver_api(DriverApi& api, void* (*look_up)(void* user, const char* symbol), void* user);
 

@@ -78,9 +78,7 @@ bool HostMemory::grow(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
     void* data = nullptr;
     CUresult result = CUDA_ERROR_UNKNOWN;
     CUcontext ignored = nullptr;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (api_.cuThreadExchangeStreamCaptureMode_ != nullptr) api_.cuThreadExchangeStreamCaptureMode_(&mode);
-    if (api_.cuCtxPushCurrent_(context_) == CUDA_SUCCESS) {
+    if (const RelaxedCapture relaxed(api_); api_.cuCtxPushCurrent_(context_) == CUDA_SUCCESS) {
         result = api_.cuMemHostAlloc_(&data, size, CU_MEMHOSTALLOC_PORTABLE);
         if (result != CUDA_SUCCESS && size > bytes) {
             size = bytes;
@@ -88,7 +86,6 @@ bool HostMemory::grow(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
         }
         api_.cuCtxPopCurrent_(&ignored);
     }
-    if (api_.cuThreadExchangeStreamCaptureMode_ != nullptr) api_.cuThreadExchangeStreamCaptureMode_(&mode);
     lock.lock();
     growing_ = false;
     if (result == CUDA_SUCCESS) {
