@@ -31,11 +31,11 @@
 #include "planner/bound.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 #include "planner/bound_model.h"
 #include "planner/planner.h"
+#include "planner/time_left.h"
 
 namespace swapadvisor::planner {
 
@@ -97,11 +97,7 @@ Bounds bound(const Graph& graph, const BoundOptions& options) {
                         " bytes: one op alone uses " + std::to_string(least) + "; give it at least that");
     if (graph.ops.empty()) return result;
 
-    const auto begin = std::chrono::steady_clock::now();
-    const auto left = [&] {
-        return options.seconds -
-               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
+    const TimeLeft left(options.seconds);
     const auto whole = [](long double ns) {
         return static_cast<std::int64_t>(std::max(0.0L, ns * (1 - 1e-12L) - 1));
     };

@@ -1,19 +1,16 @@
 #include "planner/bound_advice.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 #include "planner/bound_model.h"
+#include "planner/time_left.h"
 
 namespace swapadvisor::planner {
 
 std::vector<GapAdvice> bound_advice(const Graph& graph, const std::vector<std::int64_t>& bytes,
                                     std::int64_t room_bytes, double seconds) {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto left_s = [&] {
-        return seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
+    const TimeLeft left_s(seconds);
     std::vector<GapAdvice> advice;
     if (graph.ops.empty() || graph.ops.size() > 4000) return advice;
     Graph sized;

@@ -3,11 +3,11 @@
 // (column generation, as in Dantzig and Wolfe, "Decomposition Principle for Linear Programs", 1960; the
 // prices are smoothed towards the best ones so far as in Wentges, "Weighted Dantzig-Wolfe decomposition",
 // 1997).
-#include <chrono>
 #include <map>
 #include <set>
 
 #include "planner/bound_lp.h"
+#include "planner/time_left.h"
 
 namespace swapadvisor::planner::bounds {
 namespace {
@@ -15,10 +15,6 @@ namespace {
 // Rounds without a better proof after which more are not worth their time: what is left to gain is then tiny,
 // though the programme itself would need many more to know that.
 constexpr int patience = 12;
-
-double now_s() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Prices mix(const Prices& a, const Prices& b, double share) {
     Prices sum = a;
@@ -325,7 +321,7 @@ class Timed {
 
 Prices timed_prices(const Model& model, const Prices& start, int samples, double seconds, long double& best,
                     bool& finished, std::vector<std::vector<Left>>* solution) {
-    const double begin = now_s();
+    const TimeLeft left(seconds);
     finished = true;
     std::vector<Strategy> strategies;
     Prices centre = start;
@@ -333,7 +329,6 @@ Prices timed_prices(const Model& model, const Prices& start, int samples, double
     if (model.versions.empty()) return centre;
     Timed timed(model, samples);
     timed.add(strategies, 4);
-    const auto left = [&] { return seconds - (now_s() - begin); };
     int idle_rounds = 0;
     for (int round = 0; left() > 0; ++round) {
         const bool solved = timed.solve(left(), round == 0);

@@ -212,12 +212,7 @@ class Retimer {
             now(found).started = true;
             result_.in_order.push_back(found);
         }
-        const TensorId t = stay(found).tensor;
-        in_.stay = found;
-        in_.last_iteration = carry;
-        link_.start(in_, time_, problem_.graph.device.transfer_latency_ns,
-                    problem_.in_ns[static_cast<std::size_t>(t)],
-                    problem_.graph.tensors[static_cast<std::size_t>(t)].bytes);
+        start(in_, found, carry, problem_.in_ns);
         return true;
     }
     bool start_out() {
@@ -233,13 +228,16 @@ class Retimer {
             heap_.pop_back();
             result_.out_order.push_back(found);
         }
-        const TensorId t = stay(found).tensor;
-        out_.stay = found;
-        out_.last_iteration = of_last;
-        link_.start(out_, time_, problem_.graph.device.transfer_latency_ns,
-                    problem_.out_ns[static_cast<std::size_t>(t)],
-                    problem_.graph.tensors[static_cast<std::size_t>(t)].bytes);
+        start(out_, found, of_last, problem_.out_ns);
         return true;
+    }
+    /// `alone_ns`: by tensor, of a transfer in this direction.
+    void start(Lane& lane, std::int32_t of, bool last_iteration, const std::vector<std::int64_t>& alone_ns) {
+        const auto t = static_cast<std::size_t>(stay(of).tensor);
+        lane.stay = of;
+        lane.last_iteration = last_iteration;
+        link_.start(lane, time_, problem_.graph.device.transfer_latency_ns, alone_ns[t],
+                    problem_.graph.tensors[t].bytes);
     }
     void op_done() {
         const std::int32_t p = running_;
