@@ -10,8 +10,7 @@
 struct CUlinkState_st {
     std::vector<std::string> texts;
     std::vector<char> image;
-    char* log = nullptr;
-    std::size_t log_room = 0;
+    softgpu::JitLog errors;
 };
 
 using namespace softgpu;
@@ -21,18 +20,11 @@ namespace {
 CUresult create(unsigned count, CUjit_option* jit, void** values, CUlinkState* out) {
     if (!out || (count && (!jit || !values))) return CUDA_ERROR_INVALID_VALUE;
     auto* state = new CUlinkState_st;
-    char* info = nullptr;
-    std::size_t info_room = 0;
-    for (unsigned i = 0; i < count; ++i) {
-        if (jit[i] == CU_JIT_ERROR_LOG_BUFFER) state->log = static_cast<char*>(values[i]);
-        if (jit[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-            state->log_room = reinterpret_cast<std::size_t>(values[i]);
-        if (jit[i] == CU_JIT_INFO_LOG_BUFFER) info = static_cast<char*>(values[i]);
-        if (jit[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) info_room = reinterpret_cast<std::size_t>(values[i]);
-    }
+    state->errors =
+        find_jit_log(count, jit, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
     // A caller prints both logs when the link is done, whether or not there was anything to say.
-    if (state->log && state->log_room) state->log[0] = '\0';
-    if (info && info_room) info[0] = '\0';
+    state->errors.write("");
+    find_jit_log(count, jit, values, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES).write("");
     driver().alive[state] = Kind::link;
     *out = state;
     return CUDA_SUCCESS;
@@ -50,7 +42,7 @@ CUresult add(CUlinkState state, CUjitInputType type, const void* data, std::size
     }
     if (r != CUDA_SUCCESS) {
         say("cannot link: %s", why.c_str());
-        if (state->log && state->log_room) std::strncpy(state->log, why.c_str(), state->log_room - 1);
+        state->errors.write(why);
     }
     return r;
 }

@@ -20,21 +20,11 @@ CUresult read_file(const char* path, std::string* bytes) {
 
 /// Fills the caller's JIT log buffers, as far as they were asked for.
 void write_log(unsigned count, const CUjit_option* options, void** values, const std::string& text) {
-    char* buffer = nullptr;
-    std::size_t room = 0;
-    void** size = nullptr;
-    for (unsigned i = 0; i < count; ++i) {
-        if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
-        if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
-            room = reinterpret_cast<std::size_t>(values[i]);
-            size = &values[i];
-        }
-    }
-    if (!buffer || room == 0) return;
-    const std::size_t length = std::min(room - 1, text.size());
-    std::memcpy(buffer, text.data(), length);
-    buffer[length] = '\0';
-    if (size) *size = reinterpret_cast<void*>(length);
+    const JitLog log =
+        find_jit_log(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+    if (!log.wanted()) return;
+    const std::size_t length = log.write(text);
+    if (log.length) *log.length = reinterpret_cast<void*>(length);
 }
 
 CUresult load(Call& call, CUmodule* out, const void* image, unsigned count, const CUjit_option* options,

@@ -1,10 +1,31 @@
 #include "tests/softgpu/driver/modules.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/softgpu/driver/kernel_memory.h"
 
 namespace softgpu {
+
+std::size_t JitLog::write(const std::string& what) const {
+    if (!wanted()) return 0;
+    const std::size_t written = std::min(room - 1, what.size());
+    std::memcpy(text, what.data(), written);
+    text[written] = '\0';
+    return written;
+}
+
+JitLog find_jit_log(unsigned count, const CUjit_option* options, void** values, CUjit_option buffer,
+                    CUjit_option size) {
+    JitLog log;
+    for (unsigned i = 0; i < count; ++i) {
+        if (options[i] == buffer) log.text = static_cast<char*>(values[i]);
+        if (options[i] != size) continue;
+        log.room = reinterpret_cast<std::size_t>(values[i]);
+        log.length = &values[i];
+    }
+    return log;
+}
 
 CUresult load_module(CUctx_st* context, const std::vector<std::string>& texts, std::unique_ptr<CUmod_st>* out,
                      std::string* why) {

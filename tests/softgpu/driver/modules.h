@@ -39,6 +39,20 @@ struct CUlib_st {
 
 namespace softgpu {
 
+/// A buffer of the caller's for one of the two logs of a JIT compilation or link; empty if it was not asked
+/// for.
+struct JitLog {
+    char* text = nullptr;
+    std::size_t room = 0;
+    void** length =
+        nullptr;  ///< during the call that brought it: the option's value, where the length is told
+    bool wanted() const { return text != nullptr && room != 0; }
+    /// As much of it as there is room for, terminated. Returns its length.
+    std::size_t write(const std::string& what) const;
+};
+JitLog find_jit_log(unsigned count, const CUjit_option* options, void** values, CUjit_option buffer,
+                    CUjit_option size);
+
 /// PTX texts for a device of the given compute capability, out of PTX text, a fat header or a wrapper.
 /// On failure: an error code, and a line in `why`.
 CUresult ptx_from_image(const void* image, int cc_major, int cc_minor, std::vector<std::string>* texts,
