@@ -1,7 +1,6 @@
 // What recording costs: a call site met again, a launch handed to the recorder, a trace of ten million events
 // written and reported on. CPU time of this process, the best of a few tries: other programs may use the
 // machine.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,23 +8,14 @@
 #include <string>
 
 #include "recorder/callsite.h"
-#include "recorder/recorder.h"
 #include "recorder/report_html.h"
 #include "recorder/trace_analysis.h"
-#include "tests/unit/recorder/recorder_sink.h"
-#include "tests/unit/recorder/simulated_program.h"
+#include "tests/unit/recorder/large_trace.h"
 
 using namespace swapadvisor;
 using namespace swapadvisor::test;
 
 namespace {
-
-double cpu_seconds(int who) {
-    rusage usage{};
-    getrusage(who, &usage);
-    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
 
 void print(const char* name, double value, const char* unit, const char* aim) {
     std::printf("{\"name\": \"%s\", \"value\": %.2f, \"unit\": \"%s\", \"against\": %s}\n", name, value, unit,
@@ -52,36 +42,13 @@ double repeated_site_ns() {
     return best;
 }
 
-struct Written {
-    double caller = 0, all = 0;
-    std::uint64_t events = 0;
-};
-
-Written write(const std::string& path, std::uint64_t wanted) {
-    constexpr int kLayers = 300;
-    Written w;
-    const double caller = cpu_seconds(RUSAGE_THREAD), all = cpu_seconds(RUSAGE_SELF);
-    Recorder recorder({.trace_path = path});
-    RecorderSink sink{recorder};
-    SimulatedProgram<RecorderSink> program(sink);
-    const auto net = program.make_network(kLayers, 4 << 20, true, false);
-    while (w.events < wanted) {
-        program.step(net, 8);
-        w.events += 2 + 3 * kLayers + 2 * (2 + 3 * kLayers);
-    }
-    w.caller = cpu_seconds(RUSAGE_THREAD) - caller;
-    recorder.close();
-    w.all = cpu_seconds(RUSAGE_SELF) - all;
-    return w;
-}
-
 }  // namespace
 
 int main() {
     print("recorder: a call site met again, 12 frames deep", repeated_site_ns(), "ns", "1000");
     constexpr std::uint64_t kEvents = 10'000'000;
     const std::string path = "/tmp/swapadvisor-bench-" + std::to_string(getpid()) + ".trace";
-    const Written with = write(path, kEvents), without = write("", kEvents);
+    const RecordingCosts with = write_trace(path, kEvents), without = write_trace("", kEvents);
     const auto each = [&](double seconds) { return seconds * 1e9 / static_cast<double>(with.events); };
     print("recorder: an event, to the caller", each(with.caller), "ns", "null");
     print("recorder: an event, all threads, without a trace", each(without.all), "ns", "null");
