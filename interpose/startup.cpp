@@ -35,10 +35,13 @@ std::atomic<pid_t> g_wanted_driver{0};  ///< the process that asked for it; a fo
 
 __attribute__((destructor)) void say_if_driver_was_missing() {
     if (g_wanted_driver.load() != getpid() || config().quiet) return;
+    if (std::getenv("SWAPADVISOR_NO_DRIVER_SAID")) return;  // the launcher has, before the program started
     if (void* handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
         dlclose(handle);
     } else if (!driver_known()) {
-        say("no CUDA driver was found (libcuda.so.1): the program ran without it");
+        say("no CUDA driver was found (libcuda.so.1), the program ran without it: install NVIDIA's driver or "
+            "name "
+            "its folder in LD_LIBRARY_PATH; swapadvisor doctor tells what else is missing");
     }
 }
 

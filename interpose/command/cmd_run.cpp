@@ -16,6 +16,7 @@
 
 #include "interpose/command/commands.h"
 #include "interpose/command/framework_settings.h"
+#include "interpose/command/machine.h"
 #include "interpose/command/preload.h"
 #include "interpose/config.h"
 
@@ -148,11 +149,37 @@ void apply_framework_settings(const FrameworkAdvice& advice, bool quiet) {
                    "leaves them)\n",
                    said);
     }
+    said.clear();
+    std::string needed;
+    for (const FrameworkSetting& setting : advice.contrary) {
+        said += fmt::format(" {}={}", setting.name, std::getenv(setting.name.c_str()));
+        needed += fmt::format(" {}={} ({})", setting.name, setting.value, setting.framework);
+    }
+    if (!said.empty() && !quiet) {
+        fmt::print(stderr, "swapadvisor:{} left as you set it; tensors can be moved one by one only with{}\n",
+                   said, needed);
+    }
+}
+
+/// True, and one line, if the program wants a driver and there is none. The shim itself would not learn of it
+/// where a framework looks through folders of its own choice, or where the loader does not find what the
+/// program is linked to.
+bool say_if_driver_is_missing(const std::string& path, const FrameworkAdvice& advice, bool quiet) {
+    const std::string why = driver_missing();
+    if (why.empty() || (advice.wanted.empty() && !names_driver(path))) return false;
+    if (!quiet) {
+        fmt::print(
+            stderr,
+            "swapadvisor: no CUDA driver was found ({}): install NVIDIA's driver or name its folder in "
+            "LD_LIBRARY_PATH; swapadvisor doctor tells what else is missing\n",
+            why);
+    }
+    return true;
 }
 
 /// A process of its own, not a child of the program's, that waits for the shim's word and complains if none
 /// comes. Returns the descriptor that the shim is to write to, or -1.
-int start_watcher(const std::string& program) {
+int start_watcher(const std::string& program, bool driver_missing) {
     int ends[2];
     if (pipe(ends) != 0) return -1;
     const pid_t middle = fork();
@@ -165,9 +192,12 @@ int start_watcher(const std::string& program) {
             ready = poll(&waiting, 1, kConfirmSeconds * 1000);
         } while (ready < 0 && errno == EINTR);
         char word = 0;
-        if (read(ready > 0 ? ends[0] : -1, &word, 1) != 1) {
+        if (ready <= 0) {
             fmt::print(stderr, "swapadvisor: {} has not loaded the shim: it runs without SwapAdvisor\n",
                        program);
+        } else if (read(ends[0], &word, 1) != 1 && !driver_missing) {
+            // Its end is closed. (What is linked to a driver that is not there cannot load anything.)
+            fmt::print(stderr, "swapadvisor: {} ended before it had loaded the shim\n", program);
         }
         _exit(0);
     }
@@ -205,10 +235,12 @@ int start(const Launch& launch) {
             if (!advice.refusal.empty()) return fail(2, advice.refusal);
             apply_framework_settings(advice, launch.quiet);
         }
+        const bool without_driver = say_if_driver_is_missing(path, advice, launch.quiet);
+        if (without_driver) setenv("SWAPADVISOR_NO_DRIVER_SAID", "1", 1);
         setenv("NVTX_INJECTION64_PATH", object.c_str(),
                0);  // the program's ranges name its ops; what is set stays
         setenv("LD_PRELOAD", preload_list(object, std::getenv("LD_PRELOAD")).c_str(), 1);
-        descriptor = start_watcher(path);
+        descriptor = start_watcher(path, without_driver);
         if (descriptor >= 0) {
             setenv("SWAPADVISOR_CONFIRM_FD", std::to_string(descriptor).c_str(), 1);
         }

@@ -17,19 +17,28 @@ namespace fs = std::filesystem;
 
 namespace {
 
+struct Setting {
+    const char* name;
+    const char* value;
+    const char* also = nullptr;  ///< another value that serves as well; "": any does
+};
+
 struct Framework {
     const char* package;
-    std::vector<std::pair<const char*, const char*>> settings;
+    std::vector<Setting> settings;
 };
 
 const Framework kFrameworks[] = {
-    {"torch", {{"PYTORCH_NO_CUDA_MEMORY_CACHING", "1"}}},
-    {"jax", {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async"}, {"XLA_PYTHON_CLIENT_PREALLOCATE", "false"}}},
+    // In older versions it counts that it is there, whatever its value.
+    {"torch", {{"PYTORCH_NO_CUDA_MEMORY_CACHING", "1", ""}}},
+    {"jax",
+     {{"XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async", "platform"},
+      {"XLA_PYTHON_CLIENT_PREALLOCATE", "false", "0"}}},
     {"tensorflow", {{"TF_GPU_ALLOCATOR", "cuda_malloc_async"}}},
-    {"paddle", {{"FLAGS_use_cuda_malloc_async_allocator", "1"}}},
+    {"paddle", {{"FLAGS_use_cuda_malloc_async_allocator", "1", "true"}}},
     // DEV: its other backend for the same GPU talks to the kernel module directly, where nothing can be
     // hooked.
-    {"tinygrad", {{"DEV", "CUDA"}, {"LRU", "0"}, {"NO_MEMORY_PLANNER", "1"}}},
+    {"tinygrad", {{"DEV", "CUDA", "CUDA:"}, {"LRU", "0"}, {"NO_MEMORY_PLANNER", "1"}}},
 };
 
 /// The interpreter line of a script, or "".
@@ -120,6 +129,12 @@ bool mentions(const std::vector<std::string>& program, const std::string& word) 
     return false;
 }
 
+/// A value of the user's own that does what is wanted. tinygrad's DEV=CUDA:PTX counts: the same device.
+bool serves(const Setting& setting, const char* value) {
+    if (std::strcmp(value, setting.value) == 0) return true;
+    return setting.also && std::strncmp(value, setting.also, std::strlen(setting.also)) == 0;
+}
+
 bool set_to(const char* name, const char* part) {
     const char* value = std::getenv(name);
     return value && std::strstr(value, part);
@@ -165,9 +180,14 @@ FrameworkAdvice framework_advice(const std::vector<std::string>& program) {
         if (package == "torch" && async_backend)
             continue;  // its tensors are allocations of the driver's already
         if (!advice.wanted.empty()) advice.wanted += ", ";
-        for (const auto& [name, value] : framework.settings) {
-            if (!std::getenv(name)) advice.set.push_back({package, name, value});
-            advice.wanted += std::string(name) + "=" + value + " ";
+        for (const Setting& setting : framework.settings) {
+            advice.wanted += std::string(setting.name) + "=" + setting.value + " ";
+            const char* own = std::getenv(setting.name);
+            if (!own) {
+                advice.set.push_back({package, setting.name, setting.value});
+            } else if (!serves(setting, own)) {
+                advice.contrary.push_back({package, setting.name, setting.value});
+            }
         }
         advice.wanted += "(" + package + ")";
     }

@@ -14,7 +14,8 @@ struct FrameworkSetting {
 };
 
 struct FrameworkAdvice {
-    std::vector<FrameworkSetting> set;  ///< variables to set: all unset so far
+    std::vector<FrameworkSetting> set;       ///< variables to set: all unset so far
+    std::vector<FrameworkSetting> contrary;  ///< as `set`, but the user has set them to what does not serve
     std::string wanted;  ///< all that the frameworks found here need, set or not: "DEV=CUDA LRU=0 (tinygrad)"
     std::string refusal;  ///< not empty: a setting of the user's that hides every tensor
 };

@@ -195,13 +195,16 @@ class Trial {
     CUevent events_[3] = {};
 };
 
+void* open_driver(std::string& problem) {
+    void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!handle) problem = dlerror();
+    return handle;
+}
+
 void try_devices(MachineFacts& facts) {
     Driver driver;
-    driver.handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!driver.handle) {
-        facts.driver_problem = dlerror();
-        return;
-    }
+    driver.handle = open_driver(facts.driver_problem);
+    if (!driver.handle) return;
     Dl_info info;
     void* init_address = dlsym(driver.handle, "cuInit");
     if (init_address && dladdr(init_address, &info) && info.dli_fname) facts.driver_path = info.dli_fname;
@@ -273,6 +276,12 @@ MachineFacts find_machine_facts() {
     try_devices(facts);
     facts.cupti_path = find_cupti();
     return facts;
+}
+
+std::string driver_missing() {
+    std::string problem;
+    if (void* handle = open_driver(problem)) dlclose(handle);
+    return problem;
 }
 
 bool can_manage(const MachineFacts& facts) {

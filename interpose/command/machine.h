@@ -39,6 +39,9 @@ struct MachineFacts {
 
 MachineFacts find_machine_facts();
 
+/// Why the CUDA driver cannot be opened here, in the loader's words; empty if it can.
+std::string driver_missing();
+
 /// One sentence per thing that will not work, or work worse, on this machine; with what to do about it.
 std::vector<std::string> shortcomings(const MachineFacts& facts);
 

@@ -1,6 +1,8 @@
 #include "interpose/command/preload.h"
 
 #include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,6 +88,22 @@ std::string preload_obstacle(const std::string& program) {
         if (segment.p_type == PT_INTERP) return "";
     }
     return file ? "it is statically linked" : "";
+}
+
+bool names_driver(const std::string& program) {
+    Elf64_Ehdr header;
+    if (!is_elf(program, header)) return false;
+    const int file = open(program.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (file < 0 || fstat(file, &status) != 0) return false;
+    const auto bytes = static_cast<std::size_t>(status.st_size);
+    void* text = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (text == MAP_FAILED) return false;
+    static constexpr char kName[] = "libcuda";  // libcuda.so.1, libcudart.so.13
+    const bool found = memmem(text, bytes, kName, sizeof kName - 1) != nullptr;
+    munmap(text, bytes);
+    return found;
 }
 
 }  // namespace swapadvisor::command

@@ -15,4 +15,8 @@ std::string preload_list(const std::string& object, const char* existing);
 /// Why the loader will not preload into `program` (static, other architecture, set-user-ID); empty: it will.
 std::string preload_obstacle(const std::string& program);
 
+/// True for a compiled program that names the CUDA driver or runtime: it is linked to one of them, or holds
+/// the runtime, which opens the driver by name.
+bool names_driver(const std::string& program);
+
 }  // namespace swapadvisor::command

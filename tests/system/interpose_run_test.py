@@ -180,6 +180,24 @@ def _():
     equal((done.returncode, done.stderr), (0, ""))
 
 
+@suite.test("no driver: one line and what to do, whatever way the program would have taken to it")
+def _():
+    probe = os.path.join(suite.scratch, "no_driver.py")
+    with open(probe, "w") as file:  # looks for the file by itself, as tinygrad does, and opens nothing
+        file.write("# tinygrad\nimport os\nprint(os.path.exists('/no/such/libcuda.so'))\n")
+    if launch("doctor", libraries=None).stdout.find("no usable CUDA driver") < 0:
+        raise Skip("this machine has a driver")
+    opens = "import ctypes, sys\ntry: ctypes.CDLL('libcuda.so.1')\nexcept OSError: sys.exit(3)"
+    for command, status in (([PYTHON, probe], 0), ([PYTHON, "-c", opens + " # tinygrad"], 3), ([PYTHON, "-c", opens], 3),
+                            ([suite.path("tests/interpose/linked_probe")], 127), ([suite.path("workloads/digits")], 3)):
+        done = launch("run", "--", *command, libraries=None)
+        equal(done.returncode, status, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("swapadvisor:") and "driver" in line]
+        equal(len(lines), 1, (command, done.stderr))
+        assert "no CUDA driver was found (libcuda.so.1" in lines[0] and "doctor" in lines[0], lines
+        assert "driver was found" not in launch("run", "-q", "--", *command, libraries=None).stderr
+
+
 @suite.test("framework settings: set where unset, said, and left alone where set")
 def _():
     script = os.path.join(suite.scratch, "train.py")
@@ -191,6 +209,7 @@ def _():
     assert "PYTORCH_NO_CUDA_MEMORY_CACHING=1" in done.stderr, done.stderr
     done = launch("run", "--", PYTHON, script, env={"LRU": "1", "DEV": "CPU"})
     equal(done.stdout, "1 CPU 1\n")
+    assert "DEV=CPU LRU=1 left as you set it" in done.stderr and "only with DEV=CUDA (tinygrad) LRU=0 (tinygrad)" in done.stderr, done.stderr
     done = launch("run", "--no-settings", "--", PYTHON, script)
     equal(done.stdout, "None None None\n")
     done = launch("run", "--", PYTHON, script, env={"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"})

@@ -25,9 +25,9 @@ struct Scratch {
     }
 };
 
-std::string names(const FrameworkAdvice& advice) {
+std::string names(const std::vector<FrameworkSetting>& settings) {
     std::string all;
-    for (const FrameworkSetting& setting : advice.set) all += setting.name + "=" + setting.value + " ";
+    for (const FrameworkSetting& setting : settings) all += setting.name + "=" + setting.value + " ";
     return all;
 }
 
@@ -52,6 +52,17 @@ TEST_CASE("obstacles to preloading") {
     CHECK(preload_obstacle(scratch.file("other", other)).find("64-bit x86") != std::string::npos);
 }
 
+TEST_CASE("a program that wants the driver is known by its file") {
+    Scratch scratch;
+    std::string elf(64, '\0');
+    std::ifstream("/proc/self/exe", std::ios::binary).read(elf.data(), 64);
+    CHECK(names_driver(scratch.file("linked", elf + "libcuda.so.1")));
+    CHECK(names_driver(scratch.file("runtime", elf + "libcudart.so.13")));
+    CHECK_FALSE(names_driver(scratch.file("other", elf + "libc.so.6")));
+    CHECK_FALSE(names_driver(scratch.file("script", "#!/bin/sh\nls libcuda.so.1\n")));
+    CHECK_FALSE(names_driver(scratch.path / "absent"));
+}
+
 TEST_CASE("framework settings by what is installed beside the interpreter") {
     for (const char* name : {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_ALLOC_CONF",
                              "PYTORCH_CUDA_ALLOC_CONF", "DEV", "LRU", "NO_MEMORY_PLANNER",
@@ -65,22 +76,37 @@ TEST_CASE("framework settings by what is installed beside the interpreter") {
                                             "ELF");
     scratch.file("env/lib/python3.11/site-packages/torch/__init__.py", "");
 
-    CHECK(names(framework_advice({python, "train.py"})) == "PYTORCH_NO_CUDA_MEMORY_CACHING=1 ");
+    CHECK(names(framework_advice({python, "train.py"}).set) == "PYTORCH_NO_CUDA_MEMORY_CACHING=1 ");
     CHECK(framework_advice({"/bin/sh", "-c", "python3"}).set.empty());
 
     const std::string script = scratch.file("tiny.py", "from tinygrad import Tensor\n");
-    CHECK(names(framework_advice({python, script})) ==
+    CHECK(names(framework_advice({python, script}).set) ==
           "PYTORCH_NO_CUDA_MEMORY_CACHING=1 DEV=CUDA LRU=0 "
           "NO_MEMORY_PLANNER=1 ");
     CHECK(framework_advice({python, script}).wanted ==
           "PYTORCH_NO_CUDA_MEMORY_CACHING=1 (torch), DEV=CUDA LRU=0 NO_MEMORY_PLANNER=1 (tinygrad)");
 
     const std::string tool = scratch.file("env/bin/torchrun", "#!" + python + "\nimport sys\n");
-    CHECK(names(framework_advice({tool})) == "PYTORCH_NO_CUDA_MEMORY_CACHING=1 ");
+    CHECK(names(framework_advice({tool}).set) == "PYTORCH_NO_CUDA_MEMORY_CACHING=1 ");
 
     setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "0", 1);
     CHECK(framework_advice({python, "train.py"}).set.empty());
+    CHECK(framework_advice({python, "train.py"}).contrary.empty());  // it counts that it is set
     unsetenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+
+    // What the user has set stays. It is contrary to what is needed unless it does the same.
+    CHECK(framework_advice({python, script}).contrary.empty());
+    for (const auto& [device, contrary] : {std::pair{"NV", "DEV=CUDA "}, std::pair{"CUDA", ""},
+                                           std::pair{"CUDA:PTX", ""}, std::pair{"CPU", "DEV=CUDA "}}) {
+        setenv("DEV", device, 1);
+        CHECK(names(framework_advice({python, script}).contrary) == contrary);
+    }
+    setenv("LRU", "1", 1);
+    CHECK(names(framework_advice({python, script}).contrary) == "DEV=CUDA LRU=0 ");
+    CHECK(names(framework_advice({python, script}).set) ==
+          "PYTORCH_NO_CUDA_MEMORY_CACHING=1 NO_MEMORY_PLANNER=1 ");
+    unsetenv("DEV");
+    unsetenv("LRU");
 
     setenv("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync", 1);
     CHECK(framework_advice({python, "train.py"}).set.empty());
