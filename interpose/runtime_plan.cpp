@@ -54,7 +54,10 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
     switch_.on_change = [this](bool planned, const std::string& line) {
         timer_.set_enabled(!planned);
         if (!planned) state_.count(line);
-        if (planned) managed_.recorder->figure(FigureKind::predicted_ns, counts().predicted_ns);
+        if (planned) {
+            measured_ns_ = -1;
+            managed_.recorder->figure(FigureKind::predicted_ns, counts().predicted_ns);
+        }
         if (logging(LogTopic::plan)) say("%s%s", planned ? "" : "on demand: ", line.c_str());
     };
 }
@@ -76,6 +79,7 @@ void PlanDirector::stop() {
 
 void PlanDirector::poll_timings() {
     timer_.poll(*managed_.recorder);
+    read_boundaries();
 }
 
 void PlanDirector::before_op(const OpView& view, const std::vector<BufferUse>& uses) {
@@ -93,29 +97,36 @@ void PlanDirector::after_op(Mark mark) {
     end_idle_search();
 }
 
-int PlanDirector::state() const {
-    return !switch_.planned() ? 0 : switch_.settled() ? 2 : 1;
+PlanDirector::Serving PlanDirector::serving() const {
+    if (!switch_.planned()) return Serving::on_demand;
+    return switch_.settled() ? Serving::planned : Serving::settling;
 }
 
-// Device time from boundary to boundary, from one event each; only of iterations with nothing else in
-// between.
-void PlanDirector::time_boundary(CUstream stream) {
+// Device time from boundary to boundary, of iterations with nothing else in between that were served in one
+// way; those before the newest plan are of no interest any more.
+void PlanDirector::read_boundaries() {
     const DriverApi& api = state_.api;
     while (boundaries_.size() >= 2 && api.cuEventQuery_(boundaries_[1].event) == CUDA_SUCCESS) {
         const Boundary &first = boundaries_[0], &second = boundaries_[1];
         float milliseconds = 0;
-        if (second.seq - first.seq == counts().ops_per_iteration && first.state == second.state &&
-            second.state == state() &&
+        if (second.seq - first.seq == counts().ops_per_iteration && first.serving == second.serving &&
+            first.serving != Serving::settling && first.installs == second.installs &&
+            second.installs == counts().installs &&
             api.cuEventElapsedTime_(&milliseconds, first.event, second.event) == CUDA_SUCCESS)
             note_measured(static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5));
         api.cuEventDestroy_(first.event);
         boundaries_.pop_front();
     }
+}
+
+void PlanDirector::time_boundary(CUstream stream) {
+    const DriverApi& api = state_.api;
+    read_boundaries();
     if (boundaries_.size() >= 64) return;
     CUevent event = nullptr;
     if (api.cuEventCreate_(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return;
     if (api.cuEventRecord_(event, stream) == CUDA_SUCCESS)
-        boundaries_.push_back({event, next_seq_, state()});
+        boundaries_.push_back({event, next_seq_, counts().installs, serving()});
     else
         api.cuEventDestroy_(event);
 }

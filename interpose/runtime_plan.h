@@ -34,6 +34,8 @@ class PlanDirector {
     void after_op(Mark mark);
     /// Around every op: how long it takes, and how long its stream waits for copies before it.
     OpTimer& timer() { return timer_; }
+    /// Takes in all measurements that are there. At exit nothing else would fetch those of the last
+    /// iterations.
     void poll_timings();
     std::uint64_t next_seq() const { return next_seq_; }
     const SwitchCounts& counts() const { return switch_.counts(); }
@@ -69,6 +71,7 @@ class PlanDirector {
     void end_idle_search();
     void collect_ready();
     void time_boundary(CUstream stream);
+    void read_boundaries();
     void note_measured(std::int64_t ns);
     void work();
     void run_job(const Job& job);
@@ -87,13 +90,16 @@ class PlanDirector {
     std::vector<std::uint64_t> outgrown_;   ///< signatures whose plan has to be made again, for less room
     std::uint64_t reserve_pages_ = 0;       ///< left to small allocations that are still to come
     std::int64_t infinite_ns_ = -1, measured_ns_ = -1;
+    /// How an iteration is served. What a plan takes while it settles says nothing of either.
+    enum class Serving { on_demand, settling, planned };
     struct Boundary {
         CUevent event;
         std::uint64_t seq;
-        int state;
+        std::uint64_t installs;  ///< plans installed before it
+        Serving serving;
     };
     std::deque<Boundary> boundaries_;
-    int state() const;  ///< on demand, a plan that is settling, or one that has settled
+    Serving serving() const;
 
     std::mutex mutex_;  ///< guards what follows
     std::condition_variable wake_;
