@@ -189,7 +189,8 @@ struct Recorder::Impl {
             steady = finder.steady();
             version.store(finder.version(), std::memory_order_release);
         }
-        instances.store(finder.instances(), std::memory_order_relaxed);
+        if (finder.instances() != instances.load(std::memory_order_relaxed))
+            instances.store(finder.instances(), std::memory_order_relaxed);
     }
 
     // The trace names every site and range it uses. Slow once for each, on the recorder's own thread.
@@ -227,9 +228,13 @@ struct Recorder::Impl {
     std::atomic<bool> closed{false}, stop{false};
     bool started = false, has_thread = false, abandoned = false;
     pthread_t thread{};
-    std::uint64_t next_seq = 0, last_host_ns = 0, last_range = 0;  // producer
+    // The producer asks for them at every op, so they are not next to what the consumer writes at every
+    // record.
+    std::atomic<std::uint64_t> version{0}, instances{0};
+    alignas(64) std::uint64_t next_seq = 0;          // producer
+    std::uint64_t last_host_ns = 0, last_range = 0;  // producer
 
-    std::mutex drain_mutex;  // taken by the consumer; contended only in flush()
+    alignas(64) std::mutex drain_mutex;  // taken by the consumer; contended only in flush()
     std::vector<std::uint64_t> scratch;
     std::vector<Touch> touches;
     IterationFinder finder;
@@ -240,7 +245,6 @@ struct Recorder::Impl {
 
     mutable std::mutex steady_mutex;
     std::shared_ptr<const Iteration> steady;
-    std::atomic<std::uint64_t> version{0}, instances{0};
 
     mutable std::mutex names_mutex;
     std::unordered_map<std::uint64_t, std::string> function_names;

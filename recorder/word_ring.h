@@ -27,10 +27,12 @@ class WordRing {
     void put(std::uint64_t word) { data_[write_++ & mask_] = word; }
     void publish() { published_.store(write_, std::memory_order_release); }
 
-    // Consumer: available() words may be read with at(0..), then consumed.
-    std::size_t available() const {
-        return static_cast<std::size_t>(published_.load(std::memory_order_acquire) -
-                                        read_.load(std::memory_order_relaxed));
+    // Consumer: available() words may be read with at(0..), then consumed. Looks at the producer's line only
+    // when all that was published at the last look has been read.
+    std::size_t available() {
+        const std::uint64_t read = read_.load(std::memory_order_relaxed);
+        if (seen_published_ == read) seen_published_ = published_.load(std::memory_order_acquire);
+        return static_cast<std::size_t>(seen_published_ - read);
     }
     std::uint64_t at(std::size_t i) const {
         return data_[(read_.load(std::memory_order_relaxed) + i) & mask_];
@@ -46,12 +48,14 @@ class WordRing {
     }
 
   private:
+    // A line of the cache each for what only one side writes: the other need not fetch it at every record.
     std::size_t mask_ = 0;
     std::unique_ptr<std::uint64_t[]> data_;
-    std::uint64_t write_ = 0;      // producer only
-    std::uint64_t seen_read_ = 0;  // producer only
+    alignas(64) std::uint64_t write_ = 0;  // producer only
+    std::uint64_t seen_read_ = 0;          // producer only
     alignas(64) std::atomic<std::uint64_t> published_{0};
     alignas(64) std::atomic<std::uint64_t> read_{0};
+    std::uint64_t seen_published_ = 0;  // consumer only
 };
 
 }  // namespace swapadvisor
