@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Checks SwapAdvisor on a GPU and prints one table; the same figures go to BUILD/gpu_check/results.json after each part.
 
-Parts, most valuable first: facts of the driver, digits at a quarter of its peak, overhead per launch, PyTorch bit for
-bit and its speed against all memory, PyTorch's own means and managed memory. With --softgpu the parts that can run on
-the software GPU do so (times are then virtual or of this processor); for each other part a line says what it needs.
+Parts, most valuable first: facts of the driver, digits at a quarter of its peak, overhead per launch, NVIDIA's runtime,
+digits at an eighth, PyTorch bit for bit and its speed against all memory, PyTorch's own means and managed memory. With
+--softgpu the parts that can run on the software GPU do so (times are then virtual or of this processor); for each other
+part a line says what it needs. A part leaves the later ones the time that they need at least; on a machine that is too slow
+for the training as a whole it is repeated in short form. What was stopped or not begun for want of time is listed as such.
 """
 import argparse
 import json
@@ -14,14 +16,22 @@ import signal
 import subprocess
 import sys
 import time
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MIB = 1 << 20
-DIGITS = ["--width", "32", "--depth", "16", "--batch", "256", "--epochs", "6"]
-DIGITS_PEAK = 136 * MIB
+STOPPED = 124  # the exit status of what was stopped for want of time, as timeout(1) has it
+
+
+class Digits(typing.NamedTuple):
+    """A training run of the digits workload, and the device memory that it has at its peak."""
+    arguments: list
+    peak: int
+
+
+LONG_DIGITS = Digits(["--width", "32", "--depth", "16", "--batch", "256", "--epochs", "6"], 136 * MIB)
 # Enough to see it train the same at a quarter; too short for a plan.
-QUICK_DIGITS = ["--width", "64", "--depth", "4", "--batch", "128", "--epochs", "1"]
-QUICK_DIGITS_PEAK = 50 * MIB
+SHORT_DIGITS = Digits(["--width", "64", "--depth", "4", "--batch", "128", "--epochs", "1"], 50 * MIB)
 
 
 class Check:
@@ -32,9 +42,14 @@ class Check:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "log.txt").unlink(missing_ok=True)
         self.begin, self.rows, self.by_hand = time.monotonic(), [], False
+        self.reserved = 0.0  # seconds that the parts to come need at least
+        self.trained = None  # what digits gave with all memory
+
+    def available(self):
+        return self.deadline - self.reserved - time.monotonic()
 
     def left(self, most):
-        return max(2.0, min(most, self.deadline - time.monotonic()))
+        return max(2.0, min(most, self.available()))
 
     def row(self, part, what, value, unit="", verdict="ok"):
         self.rows.append({"part": part, "what": what, "value": value, "unit": unit, "verdict": verdict})
@@ -44,7 +59,7 @@ class Check:
         print(f"{part}: {what}: {value} {unit} {'' if verdict == 'ok' else '[' + verdict + ']'}", flush=True)
 
     def run(self, command, most, launcher=(), memory=None, env=None):
-        """(exit status, output, error output); 124 where it was stopped after `most` seconds or because all time is used up."""
+        """(exit status, output, error output); STOPPED where that was done after `most` seconds or because all time is used up."""
         soft = []
         if self.soft:
             soft = [ROOT / "scripts/softgpu", "--build", self.build, *(["--memory", memory] if memory else []),
@@ -63,10 +78,18 @@ class Check:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
-            code, err = 124, f"{err}\nstopped after {limit:.0f} s"
+            code, err = STOPPED, f"{err}\nstopped after {limit:.0f} s"
         with open(self.folder / "log.txt", "a") as log:
             log.write(f"$ {' '.join(words)}\n{out}{err}\n")
         return code, out, err
+
+    def failure(self, part, what, code, err):
+        """A run that was stopped says nothing about the result; every other status but 0 does."""
+        last = (err.strip().splitlines() or [""])[-1]
+        if code == STOPPED:
+            self.row(part, what, last, verdict="skipped")
+        else:
+            self.row(part, what, f"exit {code}: {last}", verdict="FAILED")
 
     def part_setup(self):
         """The command needs libraries that a borrowed machine may lack; the preload object needs none."""
@@ -87,41 +110,61 @@ class Check:
     def figures(self, part, arguments=(), env=None):
         code, out, err = self.run([self.build / "workloads/gpu_facts", *arguments], 90, env=env)
         if code:
-            self.row(part, "gpu_facts", f"exit {code}: {(err.strip().splitlines() or [''])[-1]}", verdict="FAILED")
+            self.failure(part, "gpu_facts", code, err)
         return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
     def part_facts(self):
         for fact in self.figures("driver"):
             self.row("driver", fact["name"], fact["value"], fact["unit"])
 
+    def train(self, digits, most, limit=None):
+        """(exit status, epochs and weights as printed, median time of an iteration, error output)"""
+        timings = self.folder / "timings"
+        timings.unlink(missing_ok=True)
+        launcher = self.launcher(limit, "--seconds", "3", "-o", self.folder / "digits.report.txt") if limit else []
+        code, out, err = self.run([self.build / "workloads/digits", *digits.arguments, "--timings", timings], most, launcher,
+                                  memory=limit or "4GiB")
+        times = [int(t) for t in timings.read_text().split()] if timings.exists() else []
+        tail = sorted(times[len(times) // 2:])
+        return code, re.findall(r"^(?:epoch|weights).*$", out, re.M), tail[len(tail) // 2] if tail else 0, err
+
     def part_digits(self):
-        def train(limit=None):
-            timings = self.folder / "timings"
-            timings.unlink(missing_ok=True)
-            report = self.folder / "digits.report.txt"
-            launcher = self.launcher(limit, "--seconds", "3", "-o", report) if limit else []
-            code, out, err = self.run([self.build / "workloads/digits", *(QUICK_DIGITS if self.quick else DIGITS), "--timings", timings],
-                                      300 if self.soft else 120, launcher,
-                                      memory=limit or "4GiB")
-            times = [int(t) for t in timings.read_text().split()] if timings.exists() else []
-            tail = sorted(times[len(times) // 2:])
-            return code, re.findall(r"^(?:epoch|weights).*$", out, re.M), tail[len(tail) // 2] if tail else 0, err
-        code, ample, ample_ns, err = train()
-        if code:
-            return self.row("digits", "with all memory", f"exit {code}: {(err.strip().splitlines() or [''])[-1]}", verdict="FAILED")
-        self.row("digits", "iteration with all memory", ample_ns, "ns")
-        for share in (4,) if self.quick else (4, 8):
-            code, limited, ns, err = train((QUICK_DIGITS_PEAK if self.quick else DIGITS_PEAK) // share)
-            if code == 124:  # says nothing about the result
-                self.row("digits", f"bit-identical at peak/{share}", err.strip().splitlines()[-1], verdict="skipped")
-                continue
-            same = code == 0 and limited == ample
-            self.row("digits", f"bit-identical at peak/{share}", "yes" if same else f"no (exit {code})", verdict="ok" if same else "FAILED")
-            if same:
-                if self.quick:
-                    continue
-                self.row("digits", f"iteration at peak/{share}", ns, "ns")
-                self.row("digits", f"against all memory at peak/{share}", round(ns / max(1, ample_ns), 3), "x")
+        # A machine that is too slow for the long run still has the time for the short one.
+        for digits in (SHORT_DIGITS,) if self.quick else (LONG_DIGITS, SHORT_DIGITS):
+            long = digits is LONG_DIGITS
+            code, lines, ns, err = self.train(digits, self.available() / 4 if long else 120)
+            if code:
+                self.failure("digits", self.named(digits, "with all memory"), code, err)
+            else:
+                self.row("digits", self.named(digits, "iteration with all memory"), ns, "ns")
+                self.trained = digits, lines, ns
+                code = self.compare(4, self.available() * 2 / 3 if long else 120)
+            if code != STOPPED:
+                break
+
+    def named(self, digits, what):
+        return what if self.quick or digits is LONG_DIGITS else f"short run, {what}"
+
+    def compare(self, share, most):
+        """Trains again at this share of the peak: its exit status."""
+        digits, lines, all_memory_ns = self.trained
+        code, limited, ns, err = self.train(digits, most, digits.peak // share)
+        what = self.named(digits, f"bit-identical at peak/{share}")
+        if code == STOPPED:
+            self.failure("digits", what, code, err)
+            return code
+        same = code == 0 and limited == lines
+        self.row("digits", what, "yes" if same else f"no (exit {code})", verdict="ok" if same else "FAILED")
+        if same and digits is LONG_DIGITS:
+            self.row("digits", f"iteration at peak/{share}", ns, "ns")
+            self.row("digits", f"against all memory at peak/{share}", round(ns / max(1, all_memory_ns), 3), "x")
+        return code
+
+    def part_eighth(self):
+        if self.trained and self.trained[0] is LONG_DIGITS:
+            self.compare(8, 300 if self.soft else 120)
+        else:
+            self.row("digits", "bit-identical at peak/8", "after the long run at peak/4 only", verdict="skipped")
 
     def part_launches(self):
         def launch(env):
@@ -192,9 +235,13 @@ def main():
     if not (options.build / "libswapadvisor.so").exists():
         sys.exit(f"gpu_check: {options.build}/libswapadvisor.so is missing: run make first")
     check = Check(options)
-    real_only = (check.part_runtime, check.part_pytorch)
-    for part in (check.part_setup, check.part_facts, check.part_digits, check.part_launches, check.part_doctor, *real_only):
-        if time.monotonic() > check.deadline and not (check.soft and part in real_only):
+    # With what each needs at least; what has no figure takes what is left.
+    parts = ((check.part_setup, 5), (check.part_facts, 15), (check.part_digits, 60), (check.part_launches, 15), (check.part_doctor, 10),
+             (check.part_runtime, 0 if check.soft else 15), (check.part_eighth, 0), (check.part_pytorch, 0))
+    for number, (part, _) in enumerate(parts):
+        check.reserved = sum(seconds for _, seconds in parts[number + 1:])
+        says_what_it_needs = check.soft and part in (check.part_runtime, check.part_pytorch)
+        if time.monotonic() > check.deadline and not says_what_it_needs:
             check.row(part.__name__[5:], "all", "no time left", verdict="skipped")
             continue
         try:

@@ -60,6 +60,55 @@ def _():
     equal(check.run(["sleep", "60"], 1)[0], 124)
 
 
+def fake_build(name, digits):
+    """A build folder whose programs are shell scripts: the launcher only starts what it is given."""
+    build = pathlib.Path(suite.scratch, name)
+    (build / "workloads").mkdir(parents=True)
+    (build / "libswapadvisor.so").touch()
+    for path, text in ((build / "swapadvisor", '[ "$1" = run ] || exit 0\nwhile [ "$1" != -- ]; do shift; done\nshift; exec "$@"'),
+                       (build / "workloads/digits", digits), (build / "workloads/gpu_facts", "exit 0")):
+        path.write_text("#!/bin/sh\n" + text + "\n")
+        path.chmod(0o755)
+    return build
+
+
+LATE = 'case "$*" in *"--width 32"*) exec sleep 60;; esac\necho epoch 1 loss 2; echo weights ab'
+
+
+@suite.test("gpu_check: where the long training is too slow, the short one is done in the rest of the time")
+def _():
+    module = load(os.path.join(suite.root, "scripts/gpu_check.py"))
+    check = module.Check(argparse.Namespace(build=fake_build("slow", LATE), softgpu=False, quick=False, seconds=20))
+    check.deadline -= 12  # 8 s are left
+    check.reserved = 4
+    with contextlib.redirect_stdout(sys.stderr):
+        check.part_digits()
+        check.part_eighth()
+    rows = {row["what"]: (row["value"], row["verdict"]) for row in check.rows}
+    equal(rows["with all memory"], ("stopped after 2 s", "skipped"))
+    equal(rows["short run, bit-identical at peak/4"], ("yes", "ok"))
+    equal(rows["bit-identical at peak/8"][1], "skipped")
+
+
+@suite.test("gpu_check: a run that differs or fails is a failure, one that is stopped is none")
+def _():
+    module = load(os.path.join(suite.root, "scripts/gpu_check.py"))
+    for name, digits, verdict in (("differs", "echo epoch 1 loss $$", "FAILED"), ("fails", "exit 3", "FAILED"), ("stuck", "exec sleep 60", "skipped")):
+        check = module.Check(argparse.Namespace(build=fake_build(name, digits), softgpu=False, quick=False, seconds=3))
+        with contextlib.redirect_stdout(sys.stderr):
+            check.part_digits()
+        equal({row["verdict"] for row in check.rows} - {"ok"}, {verdict}, check.rows)
+
+
+@suite.test("gpu_check: with no time left every part is listed all the same")
+def _():
+    command = [os.path.join(suite.root, "scripts/gpu_check.sh"), "--build", fake_build("timeless", "exit 0"), "--seconds", "0"]
+    done = suite.run([str(word) for word in command])
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    for part in ("setup", "facts", "digits", "launches", "doctor", "runtime", "eighth", "pytorch"):
+        assert f"{part}: all: no time left" in done.stdout, (part, done.stdout)
+
+
 @suite.test("gpu_check: without a build, and the comparison without PyTorch, say so and stop")
 def _():
     absent = os.path.join(suite.scratch, "absent")
