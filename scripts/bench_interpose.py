@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+PLANNED_ITERATIONS = (6000, 24000, 96000)  # until a plan was followed
 LIMIT = "64MiB"  # call_bench holds 104 MiB and touches 32 MiB at a time
 
 
@@ -45,8 +46,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         recording = {"SWAPADVISOR_PLANNER": "none"}
-        planned = {"SWAPADVISOR_MEMORY": LIMIT, "SWAPADVISOR_PLANNER": "fast", "SWAPADVISOR_SECONDS": "1",
-                   "CALL_BENCH_ITERATIONS": "6000"}
+        planned = {"SWAPADVISOR_MEMORY": LIMIT, "SWAPADVISOR_PLANNER": "fast", "SWAPADVISOR_SECONDS": "1"}
         single = {}
         for threads, many in ((1, ""), (4, ", 4 threads")):
             plain_idle, _ = measure(build, "idle", threads, False, folder)
@@ -58,9 +58,14 @@ def main():
                 "launch, idle": (idle["launch_ns"] - plain_idle["launch_ns"], 50),
                 "launch, recording": (recorded["launch_ns"] - plain["launch_ns"], 400),
             }
-            replayed, report = measure(build, "working", threads, True, folder, planned)
-            followed = re.search(r"iterations that followed a plan\s+(\d+)", report)
-            followed = int(followed.group(1)) if followed else 0
+            # The planner works in the background at the lowest priority: on a busy machine its plan comes late.
+            for iterations in PLANNED_ITERATIONS:
+                planned["CALL_BENCH_ITERATIONS"] = str(iterations)
+                replayed, report = measure(build, "working", threads, True, folder, planned)
+                followed = re.search(r"iterations that followed a plan\s+(\d+)", report)
+                followed = int(followed.group(1)) if followed else 0
+                if followed:
+                    break
             state = "planned replay" if followed else "on demand under a limit (no plan was followed)"
             added[f"launch, {state}"] = (replayed["launch_ns"] - plain["launch_ns"], 400)
             added[f"allocate + free 8 MiB, {state}"] = (replayed["pair_ns"] - plain["pair_ns"], 300)
