@@ -12,20 +12,6 @@ CopySpan host(const void* pointer, size_t bytes) {
     return {0, pointer, bytes};
 }
 
-template <class Call>
-CUresult copy(Entry entry, const CopySpan& to, const CopySpan& from, Call call) {
-    return run_op(
-        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, nullptr, entry.stream, true); },
-        call);
-}
-
-template <class Call>
-CUresult copy_async(Entry entry, const CopySpan& to, const CopySpan& from, CUstream stream, Call call) {
-    return run_op(
-        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); },
-        call);
-}
-
 /// Copies between mapped memory of two devices go only by the peer forms, which plain memory does not need.
 struct Between {
     CUcontext to = nullptr, from = nullptr;
@@ -54,7 +40,7 @@ CUresult copy_between(Entry entry, Between between, CUdeviceptr to, CUdeviceptr 
     const bool twin = entry.stream == DefaultStream::per_thread;
     const auto peer =
         reinterpret_cast<Copy>(real_symbol(managed_copy(), twin ? "cuMemcpyPeer_ptds" : "cuMemcpyPeer"));
-    return copy(entry, device(to, bytes), device(from, bytes), [&] {
+    return run_copy(entry, device(to, bytes), device(from, bytes), [&] {
         return peer ? peer(to, between.to, from, between.from, bytes) : CUDA_ERROR_NOT_FOUND;
     });
 }
@@ -65,7 +51,7 @@ CUresult copy_between_async(Entry entry, Between between, CUdeviceptr to, CUdevi
     const bool twin = entry.stream == DefaultStream::per_thread;
     const auto peer = reinterpret_cast<Copy>(
         real_symbol(managed_copy(), twin ? "cuMemcpyPeerAsync_ptsz" : "cuMemcpyPeerAsync"));
-    return copy_async(entry, device(to, bytes), device(from, bytes), stream, [&] {
+    return run_copy_async(entry, device(to, bytes), device(from, bytes), stream, [&] {
         return peer ? peer(to, between.to, from, between.from, bytes, stream) : CUDA_ERROR_NOT_FOUND;
     });
 }
@@ -75,24 +61,24 @@ CUresult copy_between_async(Entry entry, Between between, CUdeviceptr to, CUdevi
 CUresult hook_cuMemcpy(Entry entry, Fn_cuMemcpy real, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
     if (const Between between = devices_of(entry, to, from))
         return copy_between(entry, between, to, from, bytes);
-    return copy(entry, device(to, bytes), device(from, bytes), [&] { return real(to, from, bytes); });
+    return run_copy(entry, device(to, bytes), device(from, bytes), [&] { return real(to, from, bytes); });
 }
 
 CUresult hook_cuMemcpyHtoD_v2(Entry entry, Fn_cuMemcpyHtoD_v2 real, CUdeviceptr to, const void* from,
                               size_t bytes) {
-    return copy(entry, device(to, bytes), host(from, bytes), [&] { return real(to, from, bytes); });
+    return run_copy(entry, device(to, bytes), host(from, bytes), [&] { return real(to, from, bytes); });
 }
 
 CUresult hook_cuMemcpyDtoH_v2(Entry entry, Fn_cuMemcpyDtoH_v2 real, void* to, CUdeviceptr from,
                               size_t bytes) {
-    return copy(entry, host(to, bytes), device(from, bytes), [&] { return real(to, from, bytes); });
+    return run_copy(entry, host(to, bytes), device(from, bytes), [&] { return real(to, from, bytes); });
 }
 
 CUresult hook_cuMemcpyDtoD_v2(Entry entry, Fn_cuMemcpyDtoD_v2 real, CUdeviceptr to, CUdeviceptr from,
                               size_t bytes) {
     if (const Between between = devices_of(entry, to, from))
         return copy_between(entry, between, to, from, bytes);
-    return copy(entry, device(to, bytes), device(from, bytes), [&] { return real(to, from, bytes); });
+    return run_copy(entry, device(to, bytes), device(from, bytes), [&] { return real(to, from, bytes); });
 }
 
 CUresult hook_cuMemcpyAsync(Entry entry, Fn_cuMemcpyAsync real, CUdeviceptr to, CUdeviceptr from,
@@ -100,20 +86,20 @@ CUresult hook_cuMemcpyAsync(Entry entry, Fn_cuMemcpyAsync real, CUdeviceptr to, 
     if (const Between between = devices_of(entry, to, from)) {
         return copy_between_async(entry, between, to, from, bytes, stream);
     }
-    return copy_async(entry, device(to, bytes), device(from, bytes), stream,
-                      [&] { return real(to, from, bytes, stream); });
+    return run_copy_async(entry, device(to, bytes), device(from, bytes), stream,
+                          [&] { return real(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyHtoDAsync_v2(Entry entry, Fn_cuMemcpyHtoDAsync_v2 real, CUdeviceptr to,
                                    const void* from, size_t bytes, CUstream stream) {
-    return copy_async(entry, device(to, bytes), host(from, bytes), stream,
-                      [&] { return real(to, from, bytes, stream); });
+    return run_copy_async(entry, device(to, bytes), host(from, bytes), stream,
+                          [&] { return real(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyDtoHAsync_v2(Entry entry, Fn_cuMemcpyDtoHAsync_v2 real, void* to, CUdeviceptr from,
                                    size_t bytes, CUstream stream) {
-    return copy_async(entry, host(to, bytes), device(from, bytes), stream,
-                      [&] { return real(to, from, bytes, stream); });
+    return run_copy_async(entry, host(to, bytes), device(from, bytes), stream,
+                          [&] { return real(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyDtoDAsync_v2(Entry entry, Fn_cuMemcpyDtoDAsync_v2 real, CUdeviceptr to,
@@ -121,8 +107,8 @@ CUresult hook_cuMemcpyDtoDAsync_v2(Entry entry, Fn_cuMemcpyDtoDAsync_v2 real, CU
     if (const Between between = devices_of(entry, to, from)) {
         return copy_between_async(entry, between, to, from, bytes, stream);
     }
-    return copy_async(entry, device(to, bytes), device(from, bytes), stream,
-                      [&] { return real(to, from, bytes, stream); });
+    return run_copy_async(entry, device(to, bytes), device(from, bytes), stream,
+                          [&] { return real(to, from, bytes, stream); });
 }
 
 }  // namespace swapadvisor

@@ -28,10 +28,7 @@ template <class Span, class One>
 CUresult item_by_item(Entry entry, std::size_t count, size_t* failed, CUstream stream, Span spans, One one) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto [to, from] = spans(i);
-        const CUresult result = run_op(
-            entry,
-            [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); },
-            [&] { return one(i); });
+        const CUresult result = run_copy_async(entry, to, from, stream, [&] { return one(i); });
         if (result != CUDA_SUCCESS) {
             if (failed) *failed = i;
             return result;

@@ -6,31 +6,17 @@ namespace swapadvisor {
 
 namespace {
 
-template <class Call>
-CUresult copy(Entry entry, const CopySpan& to, const CopySpan& from, Call call) {
-    return run_op(
-        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, nullptr, entry.stream, true); },
-        call);
-}
-
-template <class Call>
-CUresult copy_async(Entry entry, const CopySpan& to, const CopySpan& from, CUstream stream, Call call) {
-    return run_op(
-        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); },
-        call);
-}
-
 template <class Real, class Description>
 CUresult described(Entry entry, Real real, const Description* what) {
     if (!what) return real(what);
-    return copy(entry, destination_of(*what), source_of(*what), [&] { return real(what); });
+    return run_copy(entry, destination_of(*what), source_of(*what), [&] { return real(what); });
 }
 
 template <class Real, class Description>
 CUresult described_async(Entry entry, Real real, const Description* what, CUstream stream) {
     if (!what) return real(what, stream);
-    return copy_async(entry, destination_of(*what), source_of(*what), stream,
-                      [&] { return real(what, stream); });
+    return run_copy_async(entry, destination_of(*what), source_of(*what), stream,
+                          [&] { return real(what, stream); });
 }
 
 }  // namespace
@@ -63,24 +49,24 @@ CUresult hook_cuMemcpy3DPeerAsync(Entry entry, Fn_cuMemcpy3DPeerAsync real, cons
 
 CUresult hook_cuMemcpyDtoA_v2(Entry entry, Fn_cuMemcpyDtoA_v2 real, CUarray to, size_t offset,
                               CUdeviceptr from, size_t bytes) {
-    return copy(entry, {}, {from, nullptr, bytes}, [&] { return real(to, offset, from, bytes); });
+    return run_copy(entry, {}, {from, nullptr, bytes}, [&] { return real(to, offset, from, bytes); });
 }
 
 CUresult hook_cuMemcpyAtoD_v2(Entry entry, Fn_cuMemcpyAtoD_v2 real, CUdeviceptr to, CUarray from,
                               size_t offset, size_t bytes) {
-    return copy(entry, {to, nullptr, bytes}, {}, [&] { return real(to, from, offset, bytes); });
+    return run_copy(entry, {to, nullptr, bytes}, {}, [&] { return real(to, from, offset, bytes); });
 }
 
 CUresult hook_cuMemcpyPeer(Entry entry, Fn_cuMemcpyPeer real, CUdeviceptr to, CUcontext to_context,
                            CUdeviceptr from, CUcontext from_context, size_t bytes) {
-    return copy(entry, {to, nullptr, bytes}, {from, nullptr, bytes},
-                [&] { return real(to, to_context, from, from_context, bytes); });
+    return run_copy(entry, {to, nullptr, bytes}, {from, nullptr, bytes},
+                    [&] { return real(to, to_context, from, from_context, bytes); });
 }
 
 CUresult hook_cuMemcpyPeerAsync(Entry entry, Fn_cuMemcpyPeerAsync real, CUdeviceptr to, CUcontext to_context,
                                 CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream) {
-    return copy_async(entry, {to, nullptr, bytes}, {from, nullptr, bytes}, stream,
-                      [&] { return real(to, to_context, from, from_context, bytes, stream); });
+    return run_copy_async(entry, {to, nullptr, bytes}, {from, nullptr, bytes}, stream,
+                          [&] { return real(to, to_context, from, from_context, bytes, stream); });
 }
 
 }  // namespace swapadvisor

@@ -17,6 +17,22 @@ inline CUresult run_op(Entry entry, Begin begin, Call call) {
     return result;
 }
 
+/// A copy that the host waits for.
+template <class Call>
+inline CUresult run_copy(Entry entry, const CopySpan& to, const CopySpan& from, Call call) {
+    return run_op(
+        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, nullptr, entry.stream, true); },
+        call);
+}
+/// A copy that is put into a stream.
+template <class Call>
+inline CUresult run_copy_async(Entry entry, const CopySpan& to, const CopySpan& from, CUstream stream,
+                               Call call) {
+    return run_op(
+        entry, [&](Runtime& runtime) { return runtime.begin_copy(to, from, stream, entry.stream, false); },
+        call);
+}
+
 /// For calls that the runtime either answers (`answer(runtime)` has a value) or leaves to the driver.
 template <class Answer, class Call>
 inline CUresult answer_or_forward(Entry entry, Answer answer, Call call) {
