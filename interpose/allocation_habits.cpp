@@ -31,10 +31,14 @@ void AllocationHabits::operation(bool uses_biggest) {
     if (uses_biggest) ++using_biggest_;
 }
 
-std::string AllocationHabits::suspicion(std::uint64_t peak) const {
+std::string AllocationHabits::suspicion(std::uint64_t peak, std::uint64_t limit) const {
     char text[200] = "";
-    if (biggest_bytes_ > peak / 2 && since_biggest_ >= kFewOperations &&
-        using_biggest_ > since_biggest_ / 2) {
+    if (biggest_bytes_ > limit) {
+        // What uses it has failed, perhaps at the program's first operation.
+        std::snprintf(text, sizeof text, "one allocation of %.1f MiB is larger than the limit of %.1f MiB",
+                      mib(biggest_bytes_), mib(limit));
+    } else if (biggest_bytes_ > peak / 2 && since_biggest_ >= kFewOperations &&
+               using_biggest_ > since_biggest_ / 2) {
         std::snprintf(text, sizeof text,
                       "one allocation of %.1f MiB out of %.1f MiB is used by %.0f %% of the operations",
                       mib(biggest_bytes_), mib(peak),

@@ -18,8 +18,8 @@ class AllocationHabits {
     std::uint64_t biggest() const { return biggest_; }
 
     /// What speaks against tensors that are allocations of their own, or "". `peak`: most bytes that were
-    /// live at once.
-    std::string suspicion(std::uint64_t peak) const;
+    /// live at once; `limit`: of the memory on the device.
+    std::string suspicion(std::uint64_t peak, std::uint64_t limit) const;
 
   private:
     std::uint64_t biggest_ = 0, biggest_bytes_ = 0;

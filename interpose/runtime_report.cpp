@@ -34,7 +34,7 @@ std::string hidden_tensors(const ManagedContext& m) {
     const ResidencyCounts& c = m.residency->counts();
     const bool fitted = c.bytes_in + c.bytes_out + c.clean_drops + c.refused == 0;
     if (fitted && c.peak_live_bytes <= m.residency->memory_limit_bytes()) return "";
-    const std::string why = m.habits.suspicion(c.peak_live_bytes);
+    const std::string why = m.habits.suspicion(c.peak_live_bytes, m.residency->memory_limit_bytes());
     if (why.empty()) return "";
     return std::string("the setting ") + wanted + " does not seem to have taken effect: " + why +
            ", so its tensors cannot be moved one by one";

@@ -42,19 +42,19 @@ print("done")
 '''
 
 
-def run(mode, limit, *options):
+def run(mode, limit, *options, status=0):
     script, report = os.path.join(suite.scratch, "train.py"), os.path.join(suite.scratch, "report.txt")
     with open(script, "w") as file:
         file.write(PROGRAM)
     done = suite.run([os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, "--", suite.path("swapadvisor"), "run",
                       "--memory", str(limit * MIB), "--planner", "none", "-o", report, *options, "--", sys.executable, script, mode])
-    equal((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+    equal((done.returncode, done.stdout), (status, "" if status else "done\n"), done.stderr)
     with open(report) as file:
         return done.stderr, file.read()
 
 
-def noticed(mode, limit, why, *options):
-    for text in run(mode, limit, *options):
+def noticed(mode, limit, why, *options, **more):
+    for text in run(mode, limit, *options, **more):
         text = " ".join(text.split())
         assert "DEV=CUDA LRU=0 NO_MEMORY_PLANNER=1 (tinygrad) does not seem to have taken effect: " + why in text, text
 
@@ -73,6 +73,11 @@ def _():
 @suite.test("framework settings: a program that never frees is noticed")
 def _():
     noticed("cache", 24, "none of 8 large allocations was ever freed over 240 operations")
+
+
+@suite.test("framework settings: a pool that no operation can use, because it is larger than the limit, is noticed")
+def _():
+    noticed("pool", 24, "one allocation of 40.0 MiB is larger than the limit of 24.0 MiB", "--no-settings", status=1)
 
 
 @suite.test("framework settings: no word where all memory fits")
