@@ -147,6 +147,10 @@ std::int64_t PlanDirector::room() const {
                                      residency_.options().page_bytes);
 }
 
+bool PlanDirector::requested(std::uint64_t signature) const {
+    return std::find(requested_.begin(), requested_.end(), signature) != requested_.end();
+}
+
 void PlanDirector::look_at_recorder() {
     const std::uint64_t version = managed_.recorder->version();
     if (version == seen_version_) {
@@ -156,7 +160,7 @@ void PlanDirector::look_at_recorder() {
     }
     seen_version_ = version;
     const auto steady = managed_.recorder->steady();
-    if (!steady || steady->ops.empty() || switch_.knows(steady->signature)) return;
+    if (!steady || steady->ops.empty() || requested(steady->signature)) return;
     // A loop that fits the limit as a whole needs no plan, wherever the rest of the program's memory is.
     std::int64_t used_bytes = 0;
     for (const TensorRecord& tensor : steady->tensors)
@@ -168,6 +172,8 @@ void PlanDirector::look_at_recorder() {
         if (!residency_.over_limit()) timer_.set_enabled(false);
         return;
     }
+    // Until there is a plan, its order tells what is used next.
+    if (!switch_.knows(steady->signature)) switch_.know(std::make_shared<IterationScript>(steady));
     if (!planned()) timer_.set_enabled(true);
     // One more iteration, so that its timings have come in.
     plan_signature_ = steady->signature;
@@ -176,9 +182,7 @@ void PlanDirector::look_at_recorder() {
 }
 
 void PlanDirector::request() {
-    if (!config().plan_in_background ||
-        std::find(requested_.begin(), requested_.end(), plan_signature_) != requested_.end())
-        return;
+    if (!config().plan_in_background || requested(plan_signature_)) return;
     timer_.poll(*managed_.recorder);
     managed_.recorder->flush();
     auto iteration = managed_.recorder->steady_with_durations();
@@ -191,12 +195,12 @@ void PlanDirector::request() {
         plan_at_seq_ = next_seq_ + iteration->ops.size() / 2 + 1;
         return;
     }
-    // Ops are not timed while a plan is followed: what is known from before counts.
+    // Ops are not timed while a plan is followed: what is known from before fills the gaps.
     if (const auto former = switch_.script(plan_signature_)) {
         auto timed = std::make_shared<Iteration>(*iteration);
         const auto& ops = former->iteration().ops;
         for (std::size_t i = 0; i < ops.size() && i < timed->ops.size(); ++i)
-            if (ops[i].duration_ns > 0) timed->ops[i].duration_ns = ops[i].duration_ns;
+            if (timed->ops[i].duration_ns == 0) timed->ops[i].duration_ns = ops[i].duration_ns;
         iteration = timed;
     }
     if (!measure_device(residency_, managed_.model))

@@ -62,6 +62,7 @@ class PlanDirector {
     };
 
     std::int64_t room() const;  ///< device memory that a plan may use
+    bool requested(std::uint64_t signature) const;
     void look_at_recorder();
     void request();
     void submit(std::shared_ptr<const IterationScript> script, bool again = false);

@@ -13,6 +13,9 @@ namespace {
 constexpr std::uint64_t kAlign = 4096;
 constexpr std::uint64_t kPiece = 64ull << 20;
 constexpr std::uint64_t kLargePiece = 512ull << 20;
+std::uint64_t aligned(std::uint64_t bytes) {
+    return (bytes + kAlign - 1) / kAlign * kAlign;
+}
 }  // namespace
 
 void start_quiet_thread(std::thread& thread, void (*body)(void*), void* argument) {
@@ -99,8 +102,15 @@ bool HostMemory::grow(std::uint64_t bytes, std::unique_lock<std::mutex>& lock) {
     return result == CUDA_SUCCESS;
 }
 
+HostBlock HostMemory::take_pinned(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    HostBlock block;
+    take_from_pieces(aligned(bytes), block);
+    return block;
+}
+
 HostBlock HostMemory::take(std::uint64_t bytes) {
-    bytes = (bytes + kAlign - 1) / kAlign * kAlign;
+    bytes = aligned(bytes);
     std::unique_lock lock(mutex_);
     HostBlock block;
     for (;;) {

@@ -33,6 +33,8 @@ class HostMemory {
     /// An empty block when the limit is reached or the system has no more. Blocks while a piece is being
     /// pinned.
     HostBlock take(std::uint64_t bytes);
+    /// Of what is pinned already; never blocks.
+    HostBlock take_pinned(std::uint64_t bytes);
     void give(HostBlock block);
     /// Asks for `bytes` to be pinned in total, in the background.
     void want(std::uint64_t bytes);

@@ -12,6 +12,7 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration)
     const Iteration& it = *iteration_;
     const std::size_t n = it.ops.size();
     births_.resize(n);
+    deaths_.resize(n);
     users_.resize(it.tensors.size());
     freed_before_.resize(it.tensors.size(), 0);
     for (std::size_t op = 0; op < n; ++op) {
@@ -41,15 +42,35 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration)
         if (event.kind == EventKind::release && !it.tensors[index].persistent && !users_[index].empty() &&
             it.tensors[index].death_event > it.tensors[index].birth_event)
             freed_before_[index] = std::max(freed_before_[index], static_cast<std::int32_t>(op));
+        if (event.kind == EventKind::release && takes_part(event.index) && n != 0)
+            deaths_[(op + n - 1) % n].push_back(event.index);
         if (event.kind == EventKind::allocate && takes_part(event.index))
             (op < n ? births_[op] : at_end).push_back(event.index);
     }
     if (n != 0) births_[0].insert(births_[0].begin(), at_end.begin(), at_end.end());
 }
 
+bool IterationScript::equals(const IterationScript& other) const {
+    const auto& mine = iteration_->tensors;
+    const auto& theirs = other.iteration_->tensors;
+    return keys_ == other.keys_ && first_use_ == other.first_use_ && tensors_ == other.tensors_ &&
+           births_ == other.births_ && deaths_ == other.deaths_ &&
+           std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                      [](const TensorRecord& a, const TensorRecord& b) {
+                          return a.bytes == b.bytes && a.persistent == b.persistent && a.small == b.small &&
+                                 a.escaped == b.escaped;
+                      });
+}
+
 IterationMatcher::IterationMatcher(std::shared_ptr<const IterationScript> script)
     : script_(std::move(script)) {
     bound_.resize(script_->iteration().tensors.size(), nullptr);
+}
+
+bool IterationMatcher::adopt(const std::shared_ptr<const IterationScript>& script) {
+    if (!script_->equals(*script)) return false;
+    script_ = script;
+    return true;
 }
 
 void IterationMatcher::restart() {
@@ -140,6 +161,27 @@ std::int32_t IterationMatcher::observe(std::uint64_t key, const std::vector<Buff
     }
     ++foreign_;
     return -1;
+}
+
+std::uint64_t IterationMatcher::next_use(const Buffer& buffer) const {
+    // Not of the iteration; but what was only just allocated is for now.
+    if (buffer.tensor < 0) return buffer.place == Place::empty ? 0 : kNever;
+    const auto& users = script_->users(buffer.tensor);
+    const auto here = static_cast<std::uint64_t>(position_);
+    const auto next = std::lower_bound(users.begin(), users.end(), position_);
+    if (next != users.end()) return static_cast<std::uint64_t>(*next) - here;
+    const TensorRecord& tensor = script_->iteration().tensors[static_cast<std::size_t>(buffer.tensor)];
+    const bool outlives =
+        tensor.persistent || (tensor.death_event >= 0 && tensor.death_event < tensor.birth_event);
+    if (users.empty() || !outlives) return kNever - 1;
+    return static_cast<std::uint64_t>(script_->ops()) - here + static_cast<std::uint64_t>(users.front());
+}
+
+std::uint64_t IterationMatcher::next_change(const Buffer& buffer) const {
+    const std::uint64_t use = next_use(buffer);
+    if (use != kNever - 1) return use;
+    const std::int32_t freed = script_->freed_before(buffer.tensor);
+    return freed > position_ ? static_cast<std::uint64_t>(freed - position_) : 0;
 }
 
 bool IterationMatcher::complete() const {

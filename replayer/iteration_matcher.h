@@ -21,6 +21,8 @@ class IterationScript {
     const Iteration& iteration() const { return *iteration_; }
     const std::shared_ptr<const Iteration>& shared_iteration() const { return iteration_; }
     std::int32_t ops() const { return static_cast<std::int32_t>(keys_.size()); }
+    /// The same ops with the same tensors, born and freed at the same places.
+    bool equals(const IterationScript& other) const;
     /// A tensor lives across the boundary without being persistent.
     bool wraps() const { return wraps_; }
     /// How many ops have the key of the first.
@@ -53,6 +55,10 @@ class IterationScript {
     std::int32_t freed_before(std::int32_t tensor) const {
         return freed_before_[static_cast<std::size_t>(tensor)];
     }
+    /// Tensors that the program frees between `op` and the op after it.
+    const std::vector<std::int32_t>& deaths(std::int32_t op) const {
+        return deaths_[static_cast<std::size_t>(op)];
+    }
     /// Ops that use the tensor, rising.
     const std::vector<std::int32_t>& users(std::int32_t tensor) const {
         return users_[static_cast<std::size_t>(tensor)];
@@ -63,7 +69,7 @@ class IterationScript {
     std::vector<std::uint64_t> keys_;
     std::vector<std::uint32_t> first_use_;
     std::vector<std::int32_t> tensors_;
-    std::vector<std::vector<std::int32_t>> births_, users_;
+    std::vector<std::vector<std::int32_t>> births_, deaths_, users_;
     std::vector<std::int32_t> freed_before_;
     std::int32_t like_first_ = 0;
     bool wraps_ = false;
@@ -83,11 +89,19 @@ class IterationMatcher {
     std::int32_t observe(std::uint64_t key, const std::vector<BufferUse>& uses);
     /// The next op expected.
     std::int32_t position() const { return position_; }
-    void restart();       ///< at the start of an iteration; keeps the bindings
-    void forget();        ///< bindings too
+    void restart();  ///< at the start of an iteration; keeps the bindings
+    void forget();   ///< bindings too
+    /// Goes on with another record of the same iteration (one with timings); false: it is not the same.
+    bool adopt(const std::shared_ptr<const IterationScript>& script);
     void name_buffers();  ///< sets Buffer::tensor of all that are bound, after someone cleared it
     Buffer* buffer(std::int32_t tensor) const { return bound_[static_cast<std::size_t>(tensor)]; }
     const IterationScript& script() const { return *script_; }
+    static constexpr std::uint64_t kNever = ~0ull;
+    /// Ops from the one that is expected next to the next that uses the buffer; kNever - 1: none will before
+    /// it is freed; kNever: it is not of the iteration.
+    std::uint64_t next_use(const Buffer& buffer) const;
+    /// As that, or until it is freed if that comes first.
+    std::uint64_t next_change(const Buffer& buffer) const;
     std::uint32_t foreign() const { return foreign_; }  ///< since the start of this iteration
     std::uint32_t skipped() const { return skipped_; }
     std::uint32_t unexpected_births() const { return unexpected_; }

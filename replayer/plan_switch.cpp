@@ -5,14 +5,13 @@
 
 namespace swapadvisor {
 namespace {
-constexpr std::uint64_t kNever = ~0ull;
 constexpr std::uint64_t kLasting = 2;  // iterations after which an installation was worth it
 constexpr int kProof = 2;              // iterations after which a plan is believed to name every use
 }  // namespace
 
-PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency) {
+PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency), prefetcher_(residency) {
     residency_.on_leave = [this](const char* reason, bool no_room) { left(reason, no_room); };
-    residency_.next_use = [this](const Buffer& buffer) { return next_use(buffer); };
+    residency_.next_use = [this](const Buffer& buffer) { return matcher_ ? matcher_->next_use(buffer) : 0; };
 }
 
 PlanSwitch::Known* PlanSwitch::find(std::uint64_t signature) {
@@ -38,7 +37,8 @@ void PlanSwitch::know(std::shared_ptr<const IterationScript> script) {
         if (!follower_) lose();
     } else if (!known->best) {
         known->script = std::move(script);
-        if (current_ == known) lose();
+        if (current_ == known && !matcher_->adopt(known->script)) lose();
+        known->believed = true;
     }
 }
 
@@ -70,19 +70,6 @@ void PlanSwitch::allocated(Buffer& buffer) {
         matcher_->bind(tensor, buffer);
 }
 
-std::uint64_t PlanSwitch::next_use(const Buffer& buffer) const {
-    if (!matcher_) return 0;
-    if (buffer.tensor < 0) return kNever;
-    const IterationScript& script = matcher_->script();
-    const auto& users = script.users(buffer.tensor);
-    const auto here = static_cast<std::uint64_t>(matcher_->position());
-    const auto next = std::lower_bound(users.begin(), users.end(), matcher_->position());
-    if (next != users.end()) return static_cast<std::uint64_t>(*next) - here;
-    if (users.empty() || !script.iteration().tensors[static_cast<std::size_t>(buffer.tensor)].persistent)
-        return kNever - 1;
-    return static_cast<std::uint64_t>(script.ops()) - here + static_cast<std::uint64_t>(users.front());
-}
-
 void PlanSwitch::sync(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses) {
     ++unsynced_ops_;
     Known* best = nullptr;
@@ -98,12 +85,19 @@ void PlanSwitch::sync(std::uint64_t key, std::uint64_t seq, const std::vector<Bu
     if (best == nullptr) return;
     current_ = best;
     matcher_ = std::make_unique<IterationMatcher>(best->script);
-    if (!best->ids.empty()) {
-        std::unordered_map<BufferId, Buffer*> live;
-        residency_.for_each_large([&](Buffer& buffer) { live[buffer.id] = &buffer; });
-        for (std::size_t t = 0; t < best->ids.size(); ++t)
-            if (const auto found = live.find(best->ids[t]); found != live.end() && found->second->tensor < 0)
-                matcher_->bind(static_cast<std::int32_t>(t), *found->second);
+    std::unordered_map<BufferId, Buffer*> live;
+    residency_.for_each_large([&](Buffer& buffer) { live[buffer.id] = &buffer; });
+    const auto& tensors = best->script->iteration().tensors;
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+        // As they were when last in step, or else as recorded.
+        const BufferId id = !best->ids.empty() ? best->ids[t]
+                            : tensors[t].persistent && best->script->takes_part(static_cast<std::int32_t>(t))
+                                ? tensors[t].buffer
+                                : kNoBuffer;
+        const auto found = id != kNoBuffer ? live.find(id) : live.end();
+        if (found != live.end() && found->second->tensor < 0 &&
+            found->second->bytes == static_cast<std::uint64_t>(tensors[t].bytes))
+            matcher_->bind(static_cast<std::int32_t>(t), *found->second);
     }
     position_ = matcher_->observe(key, uses);
     streak_ = position_ == 0 ? 1 : 0;
@@ -115,7 +109,10 @@ void PlanSwitch::sync(std::uint64_t key, std::uint64_t seq, const std::vector<Bu
 }
 
 void PlanSwitch::lose() {
-    if (current_ != nullptr) current_->failed = ++turn_;
+    if (current_ != nullptr) {
+        current_->failed = ++turn_;
+        current_->believed = false;
+    }
     if (matcher_ && matcher_->complete()) {
         const auto& tensors = matcher_->script().iteration().tensors;
         current_->ids.assign(tensors.size(), kNoBuffer);
@@ -165,6 +162,7 @@ bool PlanSwitch::after_op(Mark mark) {
         }
     }
     if (!follower_ && may_install_early()) install(*current_, position_);
+    if (!follower_ && current_->believed) prefetcher_.advance(*matcher_);
     if (position_ != matcher_->script().ops() - 1) return false;
     boundary();
     return true;
@@ -203,6 +201,7 @@ void PlanSwitch::boundary() {
     matcher_->restart();
     streak_ = 0;
     current_->clean = clean ? current_->clean + 1 : 0;
+    current_->believed = current_->believed || clean;
     const int needed = back_off ? 1 << std::min(current_->short_lives, 6) : 1;
     if (current_->clean >= needed && current_->best && current_->refusals < 3 &&
         (!follower_ || current_->version != installed_version_) && (!may_install || may_install()))

@@ -12,6 +12,7 @@
 
 #include "replayer/iteration_matcher.h"
 #include "replayer/plan_follower.h"
+#include "replayer/prefetcher.h"
 #include "replayer/residency.h"
 
 namespace swapadvisor {
@@ -83,6 +84,7 @@ class PlanSwitch {
         int short_lives = 0;        ///< installations that did not last, in a row
         int clean = 0;              ///< whole instances matched since
         int refusals = 0;
+        bool believed = true;       ///< it is what the program does: worth fetching ahead by
         std::vector<BufferId> ids;  ///< buffers of persistent tensors when last in step; 0: unknown
     };
     Known* find(std::uint64_t signature);
@@ -93,13 +95,13 @@ class PlanSwitch {
     bool may_install_early() const;
     void left(const char* reason, bool no_room);
     void no_room(Known& known);
-    std::uint64_t next_use(const Buffer& buffer) const;
 
     Residency& residency_;
     std::vector<std::unique_ptr<Known>> known_;
     Known* current_ = nullptr;
     std::unique_ptr<IterationMatcher> matcher_;  ///< null: not in step with anything
     std::unique_ptr<PlanFollower> follower_;
+    Prefetcher prefetcher_;
     std::uint64_t installed_version_ = 0;
     std::int32_t position_ = -1;  ///< of the op in progress
     std::int32_t pending_tensor_ = -1;

@@ -42,7 +42,7 @@ struct ResidencyOptions {
 };
 
 struct ResidencyCounts {
-    std::uint64_t bytes_in = 0, bytes_out = 0, clean_drops = 0, demand_ins = 0;
+    std::uint64_t bytes_in = 0, bytes_out = 0, clean_drops = 0, demand_ins = 0, early_ins = 0;
     std::uint64_t live_bytes = 0, peak_live_bytes = 0;
     std::uint64_t peak_resident_bytes = 0;
     std::uint64_t refused = 0;
@@ -99,6 +99,39 @@ class Residency {
     /// On demand: when (in ops) the buffer is used next, for the choice of victims; null or ~0: unknown.
     std::function<std::uint64_t(const Buffer&)> next_use;
 
+    // --- on demand, ahead of need; nothing here waits (replayer/prefetcher.h)
+    // ------------------------------------------------------------------------------------------------
+    /// Something had to leave: memory is short.
+    bool under_pressure() const { return pressure_; }
+    /// Nobody's, or freed by the program: though perhaps not free at once, nor in one size.
+    std::uint64_t room_pages() const { return memory_.free_pages() + spare_pages_ + cached_pages_; }
+    std::uint64_t leaving_pages() const;
+    /// Of what may leave, the one that is farthest by `distance_of`, if it is farther than `distance`.
+    template <class F>
+    Buffer* farthest(std::uint64_t distance, F&& distance_of) {
+        Buffer* best = nullptr;
+        for (Buffer* b = oldest_; b != nullptr; b = b->newer) {
+            if (!movable(*b)) continue;
+            const std::uint64_t other = distance_of(*b);
+            if (other <= distance || is_leaving(*b)) continue;
+            best = b;
+            distance = other;
+        }
+        return best;
+    }
+    /// Starts its copy out, if it needs one. It is the next to go when someone needs its memory, unless it is
+    /// used before. False: not now.
+    bool send_early(Buffer& buffer);
+    /// Forgets whom the program has used or freed since, and whom `stays` names.
+    template <class F>
+    void review_leaving(F&& stays) {
+        std::erase_if(leaving_, [&](const Leaving& entry) { return !entry.valid() || stays(*entry.buffer); });
+    }
+    /// Takes memory from those whose copies are done; pages that were gained.
+    std::uint64_t take_from_leaving(std::uint64_t pages);
+    /// Into memory that is free by now; false: there is none, or the copy failed.
+    bool bring_early(Buffer& buffer);
+
     bool resident_fits(const BufferUse* uses, std::size_t count, std::uint64_t& needed_bytes) const;
     const DriverApi& api() const { return api_; }
     Timeline& timeline() { return timeline_; }
@@ -148,16 +181,27 @@ class Residency {
     bool reclaim_host();
 
     // on demand
-    CUresult attach(Buffer& buffer);
+    CUresult attach(Buffer& buffer, bool may_wait = true);
     CUresult detach(Buffer& buffer);  ///< waits for its last uses, unmaps; slot becomes spare
-    CUresult obtain_slot(std::uint64_t pages, Slot*& slot);
+    CUresult obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait = true);
     CUresult make_room(std::uint64_t pages);
-    bool reclaim_cached(std::uint64_t pages);
+    bool reclaim_cached(std::uint64_t pages, bool may_wait);
     Buffer* victim();
+    bool is_leaving(const Buffer& buffer) const;
+    bool movable(const Buffer& buffer) const { return buffer.holds == 0 && buffer.escaped == nullptr; }
+    bool done(const MarkSet& marks);
     void touch(Buffer& buffer);
     void unlink(Buffer& buffer);
     void note_resident();
 
+    struct Leaving {
+        Buffer* buffer;
+        std::uint64_t stamp;  ///< the buffer's own then: another one means that it has been used since
+        bool valid() const {
+            return buffer->live && buffer->backed && buffer->stamp == stamp &&
+                   !(buffer->place == Place::resident && buffer->dirty);
+        }
+    };
     struct Cached {
         AddressRange range;
         Slot* slot;
@@ -181,6 +225,7 @@ class Residency {
     std::unordered_map<std::uint64_t, std::vector<Slot*>> spare_;    ///< unmapped, by pages
     std::unordered_map<std::uint64_t, std::vector<Cached>> cached_;  ///< freed but still mapped, by pages
     std::uint64_t cached_pages_ = 0, spare_pages_ = 0;
+    std::vector<Leaving> leaving_;  ///< the first to go first
     Buffer* oldest_ = nullptr;
     Buffer* newest_ = nullptr;
     std::unique_ptr<PlannedPool> pool_;

@@ -30,12 +30,15 @@ void Residency::note_resident() {
     counts_.peak_resident_bytes = std::max(counts_.peak_resident_bytes, pages * options_.page_bytes);
 }
 
-// A victim: what is needed again last, if anyone knows; else what was touched longest ago.
+// A victim: who is on the way out already; what is needed again last, if anyone knows; else what was touched
+// longest ago.
 Buffer* Residency::victim() {
+    for (const Leaving& entry : leaving_)
+        if (entry.valid() && entry.stamp != stamp_ && movable(*entry.buffer)) return entry.buffer;
     Buffer* best = nullptr;
     std::uint64_t best_use = 0;
     for (Buffer* b = oldest_; b != nullptr; b = b->newer) {
-        if (b->stamp == stamp_ || b->holds != 0 || b->escaped != nullptr) continue;
+        if (b->stamp == stamp_ || !movable(*b)) continue;
         if (!next_use) return b;
         const std::uint64_t use = next_use(*b);
         if (best == nullptr || use > best_use) {
@@ -66,13 +69,14 @@ CUresult Residency::detach(Buffer& b) {
 }
 
 // Unmaps freed memory that was kept for the next allocation of its size; true if anything was.
-bool Residency::reclaim_cached(std::uint64_t pages) {
+bool Residency::reclaim_cached(std::uint64_t pages, bool may_wait) {
     if (cached_pages_ == 0) return false;
     auto chosen = cached_.find(pages);
     if (chosen == cached_.end() || chosen->second.empty())
         chosen = std::find_if(cached_.begin(), cached_.end(),
                               [](const auto& entry) { return !entry.second.empty(); });
     Cached entry = chosen->second.front();
+    if (!may_wait && !done(entry.slot->guard)) return false;
     if (timeline_.wait(entry.slot->guard) != CUDA_SUCCESS) return false;
     if (memory_.unmap(entry.range.address, entry.range.pages) != CUDA_SUCCESS) return false;
     chosen->second.erase(chosen->second.begin());
@@ -115,7 +119,7 @@ CUresult Residency::make_room(std::uint64_t pages) {
     return result;
 }
 
-CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot) {
+CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait) {
     for (bool restored = false;;) {
         auto& same = spare_[pages];
         if (!same.empty()) {
@@ -132,13 +136,13 @@ CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot) {
                 slots_.push_back(std::move(fresh));
                 return CUDA_SUCCESS;
             }
-            if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
+            if (result != CUDA_ERROR_OUT_OF_MEMORY || !may_wait) return result;
             note("the device has less free memory than the limit allows: going on with " +
                  std::to_string(memory_.used_pages() * options_.page_bytes) + " bytes");
             memory_.lower_limit();
             continue;
         }
-        if (reclaim_cached(pages)) continue;
+        if (reclaim_cached(pages, may_wait)) continue;
         if (memory_.free_pages() + spare_pages_ >= pages) {
             // Enough memory, in other sizes.
             for (auto& [size, list] : spare_) {
@@ -152,7 +156,7 @@ CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot) {
             }
             continue;
         }
-        if (pool_) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (pool_ || !may_wait) return CUDA_ERROR_OUT_OF_MEMORY;
         if (CUresult result = make_room(pages); result != CUDA_SUCCESS) {
             // Nothing is left to evict: before giving up, ask for what was refused before.
             if (result != CUDA_ERROR_OUT_OF_MEMORY || restored || !memory_.restore_limit()) return result;
@@ -161,9 +165,9 @@ CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot) {
     }
 }
 
-CUresult Residency::attach(Buffer& b) {
+CUresult Residency::attach(Buffer& b, bool may_wait) {
     Slot* slot = nullptr;
-    if (CUresult result = obtain_slot(b.pages(), slot); result != CUDA_SUCCESS) return result;
+    if (CUresult result = obtain_slot(b.pages(), slot, may_wait); result != CUDA_SUCCESS) return result;
     if (CUresult result = memory_.map(b.range.address, *slot); result != CUDA_SUCCESS) {
         spare_[slot->pages].push_back(slot);
         spare_pages_ += slot->pages;
@@ -193,7 +197,7 @@ CUresult Residency::evict_all() {
     for (Buffer* b : leaving)
         if (result = detach(*b); result != CUDA_SUCCESS) return result;
     while (cached_pages_ != 0)
-        if (!reclaim_cached(0)) return CUDA_ERROR_UNKNOWN;
+        if (!reclaim_cached(0, true)) return CUDA_ERROR_UNKNOWN;
     for (auto& [size, list] : spare_) {
         for (Slot* slot : list) {
             memory_.release(*slot);

@@ -179,6 +179,26 @@ def _():
         assert "refused" in done.stderr or "does not fit" in done.stderr or "could not be installed" in done.stderr, done.stderr
 
 
+@suite.test("on demand: once an iteration has repeated, what is used next comes under the computing before it")
+def _():
+    words = [DIGITS, "--width", "32", "--batch", "256", "--depth", "6", "--eval-every", "0", "--epochs", "2"]
+    timings = os.path.join(suite.scratch, "timings")
+    # Computing takes about as long as the copies.
+    device = "memory=2GiB,instructions=3e10,create-call=5us"
+    wanted = play([*words, "--timings", timings], device=device)
+    peak = wanted.stats["devices"][0]["peak_bytes"]
+    for part in (2, 4):
+        done = play([*words, "--timings", timings], str(peak // part), device=device, planner="none")
+        equal(done.stdout, wanted.stdout, done.stderr)
+        for what in ("races", "strictness_errors", "illegal_accesses"):
+            equal(done.stats[what], 0, what)
+        equal(done.report["planned_iterations"], 0)
+        times = [int(line) for line in open(timings)]
+        # The first iteration allocates, from the third on the order is known.
+        assert max(times[4:]) < 0.95 * times[1], times
+        print(f"# limit 1/{part}: {times[1]} ns on demand, {statistics.median(times[4:])} ns when fetching ahead")
+
+
 @suite.test("digits trains to the same weights at a fraction of its memory, at the predicted speed")
 def _():
     words = ["--width", "32", "--batch", "256", "--depth", "6" if LONG else "3", "--eval-every", "0", "--epochs", "8" if LONG else "3"]

@@ -90,6 +90,7 @@ struct FollowingManager : Manager {
         auto script = std::make_shared<IterationScript>(steady);
         scripts[steady->signature] = script;
         steering.know(script);
+        if (!making) return;
         if (auto made = make(script, name, room())) steering.offer(made, gain);
     }
     std::shared_ptr<const PlanScript> make(std::shared_ptr<const IterationScript> script,
@@ -155,6 +156,7 @@ struct FollowingManager : Manager {
     std::uint64_t outgrown = 0;  ///< signature of an iteration whose plan left too little room
     std::int64_t reserve = 0;    ///< bytes that plans must leave
     bool planning = true;
+    bool making = true;  ///< false: iterations get known, plans are not made
     std::function<void()> on_op;
     std::vector<std::string> changes, problems;
     std::map<std::uint64_t, std::shared_ptr<const IterationScript>> scripts;

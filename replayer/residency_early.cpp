@@ -1,0 +1,74 @@
+// Residency without a plan, ahead of need: who is sent out early stays mapped and usable until its memory is
+// taken, who is brought early gets memory that is free by now. Nothing here waits for the device.
+#include <algorithm>
+
+#include "replayer/residency.h"
+
+namespace swapadvisor {
+namespace {
+constexpr std::size_t kLeaving = 8;  // copies out under way, or done and not needed yet
+constexpr int kUnfinished = 2;       // looks at what is not done, per call: each may ask the driver
+}  // namespace
+
+bool Residency::done(const MarkSet& marks) {
+    bool all = true;
+    marks.for_each([&](Mark mark) { all = all && timeline_.done(mark); });
+    return all;
+}
+
+std::uint64_t Residency::leaving_pages() const {
+    std::uint64_t pages = 0;
+    for (const Leaving& entry : leaving_) pages += entry.buffer->pages();
+    return pages;
+}
+
+bool Residency::send_early(Buffer& b) {
+    if (leaving_.size() >= kLeaving || !movable(b)) return false;
+    if (b.place == Place::resident && b.dirty) {
+        if (!b.host) b.host = host_.take_pinned(b.bytes);
+        if (!b.host || save(b) != CUDA_SUCCESS) return false;
+    }
+    leaving_.push_back({&b, b.stamp});
+    return true;
+}
+
+bool Residency::is_leaving(const Buffer& b) const {
+    return std::any_of(leaving_.begin(), leaving_.end(),
+                       [&](const Leaving& entry) { return entry.buffer == &b; });
+}
+
+std::uint64_t Residency::take_from_leaving(std::uint64_t pages) {
+    ContextScope scope(api_, context_);
+    std::uint64_t gained = 0;
+    int unfinished = 0;
+    for (std::size_t i = 0; i < leaving_.size() && gained < pages && unfinished < kUnfinished;) {
+        Buffer& b = *leaving_[i].buffer;
+        if (!leaving_[i].valid() || !movable(b)) {
+            ++i;
+            continue;
+        }
+        if (!done(b.uses) || !done(b.ready)) {
+            ++unfinished;
+            ++i;
+            continue;
+        }
+        if (b.place == Place::resident) {
+            ++counts_.clean_drops;
+            if (options_.on_swap) options_.on_swap(b, SwapEvent::drop, 0);
+        }
+        const std::uint64_t held = b.pages();
+        if (detach(b) != CUDA_SUCCESS) break;
+        leaving_.erase(leaving_.begin() + static_cast<std::ptrdiff_t>(i));
+        gained += held;
+    }
+    return gained;
+}
+
+bool Residency::bring_early(Buffer& b) {
+    ContextScope scope(api_, context_);
+    if (attach(b, false) != CUDA_SUCCESS || copy_in(b) != CUDA_SUCCESS) return false;
+    ++counts_.early_ins;
+    return true;
+}
+
+}  // namespace swapadvisor
