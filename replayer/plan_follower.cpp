@@ -135,8 +135,10 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t pos
         error = "the plan's chunks are no multiple of the device's granularity";
         return CUDA_ERROR_INVALID_VALUE;
     }
+    residency_.forget_why();
     if (CUresult result = residency_.evict_all(); result != CUDA_SUCCESS) {
         error = "evicting everything failed";
+        if (!residency_.why().empty()) error += ": " + residency_.why();
         return result;
     }
     std::vector<PoolTensor> tensors(script_->places_.size());
@@ -233,7 +235,7 @@ void PlanFollower::issue(std::int32_t position) {
         for (std::int32_t tensor : script_->drops_[static_cast<std::size_t>(position)]) {
             Buffer* b = pool->buffer(tensor);
             if (b != nullptr && b->backed && b->holds == 0 && b->place == Place::resident)
-                pool->evict(*b, mark_of(position));
+                moved(pool->evict(*b, mark_of(position)));
             else
                 ++left_out;
         }
@@ -243,14 +245,24 @@ void PlanFollower::issue(std::int32_t position) {
         if (b == nullptr || !b->backed || b->place != Place::resident || b->holds != 0) {
             ++left_out;
         } else if (step.kind == ActionKind::save) {
-            if (b->dirty) residency_.save(*b, mark_of(step.after));
+            if (b->dirty) moved(residency_.save(*b, mark_of(step.after)));
         } else {
-            pool->evict(*b, mark_of(step.after));
+            moved(pool->evict(*b, mark_of(step.after)));
         }
     }
     while (next_in_ < script_->ins_.size() && script_->ins_[next_in_].after <= position &&
            issue_in(script_->ins_[next_in_], position))
         ++next_in_;
+}
+
+// The program notices nothing of a copy out that failed: whoever needs the memory has it made then, or hears
+// of it.
+void PlanFollower::moved(CUresult result) {
+    if (result == CUDA_SUCCESS) return;
+    ++left_out;
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || residency_.why().empty() || said_) return;
+    said_ = true;
+    residency_.note("a copy to the host that the plan has was put off: " + residency_.why());
 }
 
 // False if it has to wait for chunks that are still held.

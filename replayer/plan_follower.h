@@ -71,6 +71,7 @@ class PlanFollower {
 
   private:
     void issue(std::int32_t position);
+    void moved(CUresult result);
     void bring_residents(std::int32_t position);
     bool issue_in(const PlanScript::Step& step, std::int32_t position);
     void wrap();
@@ -81,6 +82,7 @@ class PlanFollower {
     std::vector<Mark> marks_;  ///< by position: the newest instance
     Mark last_of_previous_;
     std::int32_t position_ = -1;  ///< the last position issued
+    bool said_ = false;           ///< that a copy out failed
     std::size_t next_out_ = 0, next_in_ = 0;
 };
 

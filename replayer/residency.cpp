@@ -123,6 +123,7 @@ CUresult Residency::allocate_small(Buffer& buffer) {
     Arena::Block block = arena_.take(buffer.bytes);
     if (block.address == 0) {
         ++stamp_;  // no op is in progress: whatever the last one touched may be evicted
+        why_.clear();
         ContextScope scope(api_, context_);
         AddressRange range;
         if (CUresult result = addresses_.take(1, range); result != CUDA_SUCCESS) return result;
@@ -138,7 +139,8 @@ CUresult Residency::allocate_small(Buffer& buffer) {
                 spare_pages_ += slot->pages;
             }
             addresses_.give(range);
-            note("out of memory: no device memory is left for small allocations");
+            note("out of memory: no device memory is left for small allocations" +
+                 (why_.empty() ? "" : ": " + why_));
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
         const std::uint32_t slab = arena_.add_slab(range);
@@ -233,16 +235,25 @@ Buffer* Residency::find(CUdeviceptr address) const {
 // --- ops
 // ------------------------------------------------------------------------------------------------------------
 
-bool Residency::resident_fits(const BufferUse* uses, std::size_t count, std::uint64_t& needed_bytes) const {
-    std::uint64_t pages = arena_.held_bytes() / options_.page_bytes + escaped_pages_;
+// Why an op got no memory: together with what stays on the device it exceeds the limit, or else what there
+// was to say when something could not leave.
+std::string Residency::why_not(const BufferUse* uses, std::size_t count) const {
+    std::uint64_t own = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const Buffer& b = *uses[i].buffer;
         bool again = b.small || b.escaped != nullptr;
         for (std::size_t j = 0; j < i && !again; ++j) again = uses[j].buffer == &b;
-        if (!again) pages += b.pages();
+        if (!again) own += b.pages() * options_.page_bytes;
     }
-    needed_bytes = pages * options_.page_bytes;
-    return pages <= memory_.limit_pages();
+    const std::uint64_t small = arena_.held_bytes(), fixed = escaped_pages_ * options_.page_bytes;
+    if (own + small + fixed <= memory_limit_bytes())
+        return why_.empty() ? "" : "could not get the device memory it uses: " + why_;
+    std::string parts;
+    if (small != 0) parts += ", " + std::to_string(small) + " held by small allocations";
+    if (fixed != 0) parts += ", " + std::to_string(fixed) + " that may not move";
+    return "needs " + std::to_string(own + small + fixed) + " bytes on the device at once" +
+           (parts.empty() ? "" : " (" + std::to_string(own) + " itself" + parts + ")") + ", the limit is " +
+           std::to_string(memory_limit_bytes()) + " bytes";
 }
 
 CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queue, CUcontext) {
@@ -285,10 +296,7 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
             }
             if (result != CUDA_SUCCESS) {
                 keep_contents();
-                std::uint64_t needed = 0;
-                if (result == CUDA_ERROR_OUT_OF_MEMORY && !resident_fits(uses, count, needed))
-                    why_ = "needs " + std::to_string(needed) + " bytes on the device at once, the limit is " +
-                           std::to_string(memory_.limit_pages() * options_.page_bytes) + " bytes";
+                if (result == CUDA_ERROR_OUT_OF_MEMORY) why_ = why_not(uses, count);
                 return result;
             }
             ++i;
@@ -301,6 +309,7 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
             ordered = timeline_.order(queue, uses[i].buffer->saved);
     }
     if (ordered != CUDA_SUCCESS) {
+        why_.clear();
         keep_contents();
         return ordered;
     }
@@ -368,7 +377,6 @@ CUresult Residency::save(Buffer& buffer, Mark after) {
                    " bytes in use, the limit is " + std::to_string(host_.limit()) +
                    " (SWAPADVISOR_HOST_MEMORY)" +
                    (host_.refused() ? ", and the system refused to pin more" : "");
-            note("out of memory: " + why_);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
     }

@@ -82,10 +82,12 @@ class Residency {
         if (pressure_ && !pool_) timeline_.record(mark.queue);
     }
     const std::string& why() const { return why_; }
+    void forget_why() { why_.clear(); }
 
     // --- primitives for the policies
     // --------------------------------------------------------------------------------
-    CUresult save(Buffer& buffer, Mark after = {});     ///< copy to the host; stays resident, clean
+    /// Copy to the host; stays resident, clean. On CUDA_ERROR_OUT_OF_MEMORY `why()` says what ran out.
+    CUresult save(Buffer& buffer, Mark after = {});
     CUresult copy_in(Buffer& buffer, Mark after = {});  ///< backing is there; `ready` says what to wait for
     /// Everything large and movable to the host, unmapped and released. Waits for the device.
     CUresult evict_all();
@@ -132,7 +134,6 @@ class Residency {
     /// Into memory that is free by now; false: there is none, or the copy failed.
     bool bring_early(Buffer& buffer);
 
-    bool resident_fits(const BufferUse* uses, std::size_t count, std::uint64_t& needed_bytes) const;
     const DriverApi& api() const { return api_; }
     Timeline& timeline() { return timeline_; }
     DeviceMemory& memory() { return memory_; }
@@ -174,6 +175,7 @@ class Residency {
               ResidencyOptions options);
 
     CUresult allocate_small(Buffer& buffer);
+    std::string why_not(const BufferUse* uses, std::size_t count) const;
     CUresult allocate_large(Buffer& buffer);
     Buffer& new_buffer(std::uint64_t bytes, BufferId id);
     void drop_buffer(Buffer& buffer);

@@ -13,14 +13,17 @@ struct Outcome {
     std::uint64_t host_used = 0, refused_plans = 0, bytes_out = 0;
     std::uint64_t mapping = 0, host_alloc = 0;  ///< driver calls in the steady iterations
     int wrong = 0;
+    std::vector<std::string> notes;
 };
 
 Outcome train(std::uint64_t host_bytes, double laziness, int streams) {
     reset(5, laziness);
     Timeline timeline(api());
     CUresult result;
-    auto residency = Residency::create(api(), timeline, context(), 0, options(24, host_bytes), result);
     Outcome out;
+    ResidencyOptions with_notes = options(24, host_bytes);
+    with_notes.note = [&](const std::string& line) { out.notes.push_back(line); };
+    auto residency = Residency::create(api(), timeline, context(), 0, std::move(with_notes), result);
     {
         FollowingManager manager(*residency);
         Program program(*residency, manager, streams);
@@ -62,4 +65,56 @@ TEST_CASE("a plan is followed with less host memory than a block for each tensor
                 CHECK(scarce.wrong == 0);
             }
         }
+}
+
+TEST_CASE("what is said when host memory runs out is what happened") {
+    const std::string ran_out = "pinned host memory ran out: ";
+    std::vector<std::string> notes;
+    reset(1, 0);
+    Timeline timeline(api());
+    CUresult result;
+    // Three times six pages on a device of ten and in host memory that holds one of them.
+    ResidencyOptions o = options(10, 11 * kPage);
+    o.note = [&](const std::string& line) { notes.push_back(line); };
+    auto residency = Residency::create(api(), timeline, context(), 0, std::move(o), result);
+    PlainManager manager(*residency);
+    Program program(*residency, manager, 1);
+    const int a = program.allocate(6 * kPage), b = program.allocate(6 * kPage),
+              c = program.allocate(6 * kPage);
+    REQUIRE(program.kernel(1, {}, {a}) == CUDA_SUCCESS);
+    REQUIRE(program.kernel(2, {}, {b}) == CUDA_SUCCESS);
+    // An op: its error is said by who asked for it, with this reason.
+    CHECK(program.kernel(3, {}, {c}) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(residency->why().starts_with("could not get the device memory it uses: " + ran_out));
+    CHECK(notes.empty());
+    // A small allocation.
+    for (int i = 0; i < 5 * 4 && notes.empty(); ++i) program.allocate(1000);
+    REQUIRE(notes.size() == 1);
+    CHECK(notes[0].starts_with("out of memory: no device memory is left for small allocations: " + ran_out));
+    // An eviction of our own choice fails without a word.
+    CHECK(residency->evict_all() == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(notes.size() == 1);
+    CHECK(program.check_all() % (1 << 20) == 0);
+    drain();
+    for (const std::string& e : errors()) FAIL_CHECK(e);
+}
+
+TEST_CASE("a planned copy that finds no host memory is put off, and said to be") {
+    const std::string put_off =
+        "a copy to the host that the plan has was put off: pinned host memory ran out: ";
+    int met = 0;
+    for (std::uint64_t pages = 50; pages >= 40; --pages) {
+        CAPTURE(pages);
+        try {
+            const Outcome scarce = train(pages * kPage, 0.5, 1);
+            CHECK(scarce.wrong == 0);
+            CAPTURE(scarce.notes);
+            for (const std::string& note : scarce.notes) CHECK(note.starts_with(put_off));
+            CHECK(scarce.notes.size() <= 1);
+            met += !scarce.notes.empty();
+        } catch (const std::runtime_error&) {
+            // Less than the program needs on demand.
+        }
+    }
+    CHECK(met > 0);
 }

@@ -82,6 +82,26 @@ TEST_CASE("an op whose buffers exceed the limit is out of memory, and says both 
     CHECK(s.residency->why().find("40960") != std::string::npos);
 }
 
+TEST_CASE("what an op needs is told apart from what stays on the device anyway") {
+    Setup s(1, 0, options(10));
+    Program p(*s.residency, *s.manager, 1);
+    const int a = p.allocate(5 * kPage), b = p.allocate(4 * kPage), c = p.allocate(2 * kPage);
+    for (int i = 0; i < 5; ++i) REQUIRE(p.allocate(1000) >= 0);  // two pages of them
+    REQUIRE(p.kernel(1, {}, {a}) == CUDA_SUCCESS);
+    CHECK(p.kernel(2, {a}, {b}) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(s.residency->why() ==
+          "needs 45056 bytes on the device at once (36864 itself, 8192 held by small allocations), the limit "
+          "is "
+          "40960 bytes");
+    s.residency->set_escaped(p.buffer(c), "test");
+    CHECK(p.kernel(3, {a}, {b, c}) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(s.residency->why() ==
+          "needs 53248 bytes on the device at once (36864 itself, 8192 held by small allocations, 8192 that "
+          "may "
+          "not move), the limit is 40960 bytes");
+    CHECK(p.check_all() == 0);
+}
+
 TEST_CASE("host memory has a limit, and passing it is out of memory at the allocation") {
     std::vector<std::string> notes;
     ResidencyOptions o = options(10, 20 * kPage);
