@@ -119,6 +119,24 @@ void Sim::poll_gates() {
     dispatch();  // what a gate held back is queued now, and no event may ever come to start it
 }
 
+/// Gives every kernel that polls memory a turn. True if one did more than that.
+bool Sim::resume_waiting() {
+    bool advanced = false;
+    for (std::size_t i = 0; i < resumable_.size();) {
+        const OpRef op = resumable_[i];
+        const Resumed state = op->resume(*op);
+        advanced = advanced || state != Resumed::waiting;
+        if (state != Resumed::ended) {
+            ++i;
+            continue;
+        }
+        op->resume = nullptr;
+        resumable_.erase(resumable_.begin() + static_cast<std::ptrdiff_t>(i));
+        post(std::max(now_, op->start + op->duration), op);
+    }
+    return advanced;
+}
+
 // ---- copies ----
 
 void Sim::set_rates(DeviceEngines& d) {
@@ -243,7 +261,10 @@ void Sim::dispatch() {
         op->start = now_;
         op->state = Op::State::running;
         if (op->on_start) op->on_start(*op);
-        post(now_ + op->duration, op);
+        if (op->resume)
+            resumable_.push_back(op);
+        else
+            post(now_ + op->duration, op);
     }
 }
 
@@ -295,6 +316,7 @@ bool Sim::run(Lock& lock, Time until, const std::function<bool()>* finished) {
             post(now_ + options().host_function, op);
             continue;
         }
+        if (resume_waiting()) continue;
         const Time t = next_time();
         if (t == kNever || t > until) {
             if (until != kNever) {
@@ -311,14 +333,14 @@ bool Sim::run(Lock& lock, Time until, const std::function<bool()>* finished) {
 }
 
 void Sim::advance(Lock& lock, Time until) {
-    if (until > now_ || !gated_.empty()) run(lock, until, nullptr);
+    if (until > now_ || !gated_.empty() || !resumable_.empty()) run(lock, until, nullptr);
 }
 
 void Sim::run_until(Lock& lock, const std::function<bool()>& finished) {
     while (!run(lock, kNever, &finished)) {
         // Nothing can run: another host thread must submit work, or write memory that a stream polls.
-        changed_.wait_for(lock,
-                          gated_.empty() ? std::chrono::milliseconds(20) : std::chrono::milliseconds(1));
+        const bool polls = !gated_.empty() || !resumable_.empty();
+        changed_.wait_for(lock, std::chrono::milliseconds(polls ? 1 : 20));
     }
 }
 

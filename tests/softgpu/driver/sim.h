@@ -39,6 +39,8 @@ struct Op;
 using OpRef = std::shared_ptr<Op>;
 using Name = std::shared_ptr<const std::string>;
 
+enum class Resumed : std::uint8_t { ended, advanced, waiting };
+
 /// One stream operation. Ready when all it depends on is done and its gate (if any) is open.
 struct Op {
     enum class State : std::uint8_t { waiting, ready, running, done };
@@ -70,6 +72,9 @@ struct Op {
     bool stuck = false;       ///< fault: never ends
     std::function<bool()> gate;
     std::function<void(Op&)> on_start;
+    /// Set by on_start: the kernel polls memory that somebody else must write. Takes it up again, to its end
+    /// or until it only waits.
+    std::function<Resumed(Op&)> resume;
     std::function<void()> host_function;  ///< run on the callback thread, without the driver's lock
     std::function<void(Op&)> on_end;
 };
@@ -99,7 +104,6 @@ class Sim {
     std::uint64_t undone() const { return undone_; }
     /// Wakes threads in run_until (host memory or queues may have changed).
     void notify() { changed_.notify_all(); }
-    bool any_gated() const { return !gated_.empty(); }
 
     std::function<void(const Op&)> on_complete;  ///< statistics, timeline
 
@@ -137,6 +141,7 @@ class Sim {
     void complete(const OpRef& op);
     void drain_worklist();
     void poll_gates();
+    bool resume_waiting();
     void dispatch();
     bool start_copy(DeviceEngines& d, CopyEngine& e, Engine which);
     void settle_copies(DeviceEngines& d, Time t);
@@ -149,6 +154,7 @@ class Sim {
     std::vector<DeviceEngines> devices_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     std::vector<OpRef> gated_, finished_;
+    std::vector<OpRef> resumable_;  ///< kernels that hold their compute engine and only poll memory
     std::condition_variable changed_, callback_ready_;
     // The host function being run by the callback thread, if any.
     OpRef calling_;

@@ -93,6 +93,27 @@ bool satisfied(std::uint64_t address, T value, unsigned flags) {
     }
 }
 
+void end_kernel(Op& op, const ptx::LaunchResult& result) {
+    Driver& d = driver();
+    const Options& o = options();
+    ++d.stats->kernels;
+    d.stats->thread_instructions += result.thread_instructions;
+    d.stats->global_bytes += result.global_bytes;
+    if (result.fault != ptx::Fault::none) {
+        std::string text = result.detail;
+        if (result.fault == ptx::Fault::illegal_address) {
+            illegal_access(op, text + "; nearest: " + d.memory.nearest(result.fault_address));
+        } else {
+            say("fault: %s", text.c_str());
+        }
+        fail_context(op.context, fault_to_result(result.fault));
+    }
+    if (table_duration(*op.name, &op.duration)) return;
+    op.duration = o.launch +
+                  std::max(duration_of(static_cast<double>(result.thread_instructions), o.instructions_per_s),
+                           duration_of(static_cast<double>(result.global_bytes), o.memory_bytes_per_s));
+}
+
 }  // namespace
 
 void run_copy(const Op& op, const CopyWork& w) {
@@ -133,8 +154,6 @@ void run_memset(const Op& op, const MemsetWork& w) {
 
 void run_kernel(Op& op, const KernelWork& w) {
     if (op.context->error != CUDA_SUCCESS) return;
-    Driver& d = driver();
-    const Options& o = options();
     ptx::LaunchConfig config;
     for (unsigned i = 0; i < 3; ++i) {
         config.grid[i] = w.grid[i];
@@ -144,28 +163,23 @@ void run_kernel(Op& op, const KernelWork& w) {
     config.dynamic_shared_bytes = w.shared_bytes;
     config.cooperative = w.cooperative;
     config.params = w.params.data();
-    config.threads = o.threads;
+    config.threads = options().threads;
     config.clock_base_ns = op.start;
-    KernelMemory& memory = *op.context->kernel_memory;
-    memory.begin_launch(op);
-    const ptx::LaunchResult result = ptx::launch(*w.resolved->function, config, memory);
-    memory.end_launch(op);
-    ++d.stats->kernels;
-    d.stats->thread_instructions += result.thread_instructions;
-    d.stats->global_bytes += result.global_bytes;
-    if (result.fault != ptx::Fault::none) {
-        std::string text = result.detail;
-        if (result.fault == ptx::Fault::illegal_address) {
-            illegal_access(op, text + "; nearest: " + d.memory.nearest(result.fault_address));
-        } else {
-            say("fault: %s", text.c_str());
-        }
-        fail_context(op.context, fault_to_result(result.fault));
-    }
-    if (table_duration(*op.name, &op.duration)) return;
-    op.duration = o.launch +
-                  std::max(duration_of(static_cast<double>(result.thread_instructions), o.instructions_per_s),
-                           duration_of(static_cast<double>(result.global_bytes), o.memory_bytes_per_s));
+    // What it waits for may be a kernel of another device, a copy, or the host.
+    config.may_wait = true;
+    const std::shared_ptr<ptx::Execution> execution =
+        ptx::start(*w.resolved->function, config, *op.context->kernel_memory);
+    const auto turn = [execution](Op& self) {
+        KernelMemory& memory = *self.context->kernel_memory;
+        memory.begin_launch(self);
+        const ptx::Execution::State state = execution->run();
+        memory.end_launch(self);
+        if (state == ptx::Execution::State::waiting) return Resumed::waiting;
+        if (state == ptx::Execution::State::advanced) return Resumed::advanced;
+        end_kernel(self, execution->result());
+        return Resumed::ended;
+    };
+    if (turn(op) != Resumed::ended) op.resume = turn;
 }
 
 bool step_batch(Op& op, const std::vector<CUstreamBatchMemOpParams>& list, std::size_t* at) {

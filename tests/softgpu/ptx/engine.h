@@ -83,7 +83,8 @@ struct LaunchConfig {
     int threads = 0;                  ///< worker threads, 0 = all cores; results never depend on it
     std::uint64_t clock_base_ns = 0;  ///< virtual time at launch for %globaltimer / clock
     std::uint64_t instruction_budget =
-        0;  ///< most instructions a warp may execute (Fault::timeout), 0: no limit
+        0;                  ///< most instructions a warp may execute (Fault::timeout), 0: no limit
+    bool may_wait = false;  ///< an Execution may be left while all its threads wait for somebody else
 };
 
 enum class Fault {
@@ -126,6 +127,22 @@ class Function {
 /// Parses and links one or more PTX texts into a module (several for -rdc images) and initialises its
 /// variables in `memory`. Throws PtxError.
 std::unique_ptr<Module> load(const std::vector<std::string>& texts, Memory& memory);
+
+/// A kernel on its way. One that waits for somebody else (a copy, another device, the host) is left
+/// meanwhile.
+class Execution {
+  public:
+    virtual ~Execution() = default;
+    enum class State { ended, advanced, waiting };
+    /// Runs the kernel to its end or, with `may_wait`, until each of its threads does nothing but poll memory
+    /// or wait for one that does. Advanced: some did more than that before. Addresses are checked anew in
+    /// each turn.
+    virtual State run() = 0;
+    virtual const LaunchResult& result() const = 0;  ///< once it has ended
+};
+
+/// `function` and `memory` must outlive the execution; what `config` points to need not.
+std::unique_ptr<Execution> start(const Function& function, const LaunchConfig& config, Memory& memory);
 
 /// Runs a kernel to its end. Deterministic whatever `threads` is (atomics on floats included: blocks that
 /// use order-dependent atomics are run in block order).

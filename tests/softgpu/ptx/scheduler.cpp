@@ -1,5 +1,6 @@
 // Launches: worker threads, the order of blocks, faults.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -94,15 +95,18 @@ class OrderedRun {
         group_ = std::max<u64>(1, u64(c[0]) * c[1] * c[2]);
         clusters_ = l.blocks / group_;
     }
-    void run() {
-        do admit();
-        while (l_.config->cooperative && next_ < clusters_);
-        u64 idle_rounds = 0;
+    Execution::State run() {
+        if (next_ == 0) {
+            do admit();
+            while (l_.config->cooperative && next_ < clusters_);
+        }
+        u64 idle_rounds = 0, same_rounds = 0;
+        bool advanced = false;
         while (!resident_.empty()) {
             bool ended = false;
             for (std::size_t k = 0; k < resident_.size();) {
                 bool done = false;
-                if (!turn(*resident_[k], done)) return;
+                if (!turn(*resident_[k], done)) return Execution::State::ended;
                 if (!done) {
                     ++k;
                     continue;
@@ -115,7 +119,13 @@ class OrderedRun {
             }
             idle_rounds = ended ? 0 : idle_rounds + 1;
             if (!ended && next_ < clusters_ && idle_rounds >= 2) admit(), idle_rounds = 0;
+            if (!l_.config->may_wait) continue;
+            same_rounds = !ended && repeats_itself() ? same_rounds + 1 : 0;
+            advanced = advanced || same_rounds == 0;
+            if (same_rounds >= kPollingRounds && next_ == clusters_)
+                return advanced ? Execution::State::advanced : Execution::State::waiting;
         }
+        return Execution::State::ended;
     }
 
   private:
@@ -149,6 +159,23 @@ class OrderedRun {
             }
         }
         resident_.push_back(std::move(c));
+    }
+    /// True if what all threads did in the last round is what they did in one of the rounds before: so many
+    /// instructions, to these places. They poll memory, then (a poll of several instructions is not left at
+    /// the same one each time).
+    bool repeats_itself() {
+        u64 round = 0, instructions = 0;
+        for (const auto& c : resident_)
+            for (const auto& b : c->blocks)
+                for (const WarpState& w : b->warps) {
+                    instructions += w.warp_instructions;
+                    for (const Split& s : w.splits) round = (round ^ s.pc ^ s.mask) * 0x9e3779b97f4a7c15;
+                }
+        round += instructions - instructions_before_;
+        instructions_before_ = instructions;
+        const bool seen = std::find(rounds_.begin(), rounds_.end(), round) != rounds_.end();
+        rounds_[round_++ % rounds_.size()] = round;
+        return seen;
     }
     /// False after a fault.
     bool turn(ClusterState& c, bool& done) {
@@ -186,63 +213,88 @@ class OrderedRun {
     Outcome& out_;
     std::vector<std::unique_ptr<ClusterState>> resident_, spare_;
     u64 next_ = 0, clusters_ = 0, group_ = 1;
+    static constexpr u64 kPollingRounds = 16;
+    std::array<u64, 8> rounds_{};
+    u64 round_ = 0, instructions_before_ = 0;
+};
+
+class KernelExecution : public Execution {
+  public:
+    KernelExecution(const LoadedFunction& f, const LaunchConfig& given, Memory& memory) : config_(given) {
+        if (f.info().required_cluster[0] != 0 && given.cluster == std::array<u32, 3>{1, 1, 1})
+            config_.cluster = f.info().required_cluster;
+        for (u32& size : config_.cluster) size = std::max(size, 1u);
+        l_.program = &f.program();
+        l_.module = f.module_;
+        l_.config = &config_;
+        l_.memory = &memory;
+        l_.threads_per_block = config_.block[0] * config_.block[1] * config_.block[2];
+        l_.blocks = u64(config_.grid[0]) * config_.grid[1] * config_.grid[2];
+        if (l_.threads_per_block == 0) l_.blocks = 0;
+        for (std::size_t k = 0; k < 3; ++k) {
+            if (config_.grid[k] % config_.cluster[k] == 0) continue;
+            out_.result.fault = Fault::launch_failure;
+            out_.result.detail =
+                "launch failure: kernel " + f.info().name + ": the grid is no multiple of the cluster";
+            l_.blocks = 0;
+        }
+        if (l_.blocks == 0) return;
+        l_.warps_per_block = (l_.threads_per_block + kLanes - 1) / kLanes;
+        l_.shared_bytes = f.program().dynamic_shared_at + config_.dynamic_shared_bytes;
+        l_.budget = config_.instruction_budget;
+        const auto* bytes = static_cast<const u8*>(config_.params);
+        if (f.info().param_bytes != 0 && bytes != nullptr)
+            l_.params.assign(bytes, bytes + f.info().param_bytes);
+        l_.params.resize(std::max<std::size_t>(l_.params.size(), f.info().param_bytes));
+        if (config_.cooperative) {
+            l_.workspace_bytes = 4096;
+            l_.workspace = std::make_unique<u32[]>(l_.workspace_bytes / 4);
+        }
+        const bool ordered = l_.program->ordered || config_.cooperative || l_.program->cluster_ops ||
+                             config_.cluster[0] * config_.cluster[1] * config_.cluster[2] > 1;
+        int threads = config_.threads > 0 ? config_.threads : Pool::cores();
+        if (ordered || l_.blocks * l_.warps_per_block < 8) threads = 1;
+        workers_ = std::vector<Worker>(std::size_t(std::min<u64>(u64(threads), l_.blocks)));
+        for (Worker& w : workers_) w.launch = &l_;
+        if (ordered) ordered_ = std::make_unique<OrderedRun>(l_, workers_[0], out_);
+    }
+
+    State run() override {
+        if (l_.blocks == 0) return State::ended;
+        if (ordered_) {
+            workers_[0].ranges = {};  // memory may have gone since the last turn
+            if (const State state = ordered_->run(); state != State::ended) return state;
+        } else {
+            run_unordered(l_, workers_, out_);
+        }
+        for (const Worker& w : workers_) {
+            out_.result.warp_instructions += w.warp_instructions;
+            out_.result.thread_instructions += w.thread_instructions;
+            out_.result.global_bytes += w.global_bytes;
+        }
+        return State::ended;
+    }
+    const LaunchResult& result() const override { return out_.result; }
+
+  private:
+    LaunchConfig config_;
+    Launch l_;
+    std::vector<Worker> workers_;
+    Outcome out_;
+    std::unique_ptr<OrderedRun> ordered_;
 };
 
 }  // namespace
 
-LaunchResult launch(const Function& function, const LaunchConfig& given, Memory& memory) {
-    const auto& f = static_cast<const LoadedFunction&>(function);
-    LaunchConfig config = given;
-    if (f.info().required_cluster[0] != 0 && given.cluster == std::array<u32, 3>{1, 1, 1})
-        config.cluster = f.info().required_cluster;
-    for (std::size_t k = 0; k < 3; ++k) {
-        if (config.cluster[k] == 0) config.cluster[k] = 1;
+std::unique_ptr<Execution> start(const Function& function, const LaunchConfig& config, Memory& memory) {
+    return std::make_unique<KernelExecution>(static_cast<const LoadedFunction&>(function), config, memory);
+}
+
+LaunchResult launch(const Function& function, const LaunchConfig& config, Memory& memory) {
+    const auto execution = start(function, config, memory);
+    while (execution->run() != Execution::State::ended) {
     }
-    LaunchResult result;
-    Launch l;
-    l.program = &f.program();
-    l.module = f.module_;
-    l.config = &config;
-    l.memory = &memory;
-    l.threads_per_block = config.block[0] * config.block[1] * config.block[2];
-    l.blocks = u64(config.grid[0]) * config.grid[1] * config.grid[2];
-    if (l.threads_per_block == 0 || l.blocks == 0) return result;
-    for (std::size_t k = 0; k < 3; ++k) {
-        if (config.grid[k] % config.cluster[k] == 0) continue;
-        result.fault = Fault::launch_failure;
-        result.detail =
-            "launch failure: kernel " + f.info().name + ": the grid is no multiple of the cluster";
-        return result;
-    }
-    l.warps_per_block = (l.threads_per_block + kLanes - 1) / kLanes;
-    l.shared_bytes = f.program().dynamic_shared_at + config.dynamic_shared_bytes;
-    l.budget = config.instruction_budget;
-    const auto* bytes = static_cast<const u8*>(config.params);
-    if (f.info().param_bytes != 0 && bytes != nullptr) l.params.assign(bytes, bytes + f.info().param_bytes);
-    l.params.resize(std::max<std::size_t>(l.params.size(), f.info().param_bytes));
-    if (config.cooperative) {
-        l.workspace_bytes = 4096;
-        l.workspace = std::make_unique<u32[]>(l.workspace_bytes / 4);
-    }
-    bool ordered = l.program->ordered || config.cooperative || l.program->cluster_ops ||
-                   config.cluster[0] * config.cluster[1] * config.cluster[2] > 1;
-    int threads = config.threads > 0 ? config.threads : Pool::cores();
-    if (ordered || l.blocks * l.warps_per_block < 8) threads = 1;
-    threads = int(std::min<u64>(u64(threads), l.blocks));
-    std::vector<Worker> workers{std::size_t(threads)};
-    for (Worker& w : workers) w.launch = &l;
-    Outcome out;
-    if (ordered)
-        OrderedRun(l, workers[0], out).run();
-    else
-        run_unordered(l, workers, out);
-    result = out.result;
-    for (const Worker& w : workers) {
-        result.warp_instructions += w.warp_instructions;
-        result.thread_instructions += w.thread_instructions;
-        result.global_bytes += w.global_bytes;
-    }
-    return result;
+    return execution->result();
 }
 
 }  // namespace softgpu::ptx
