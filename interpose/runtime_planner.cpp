@@ -13,6 +13,7 @@
 #include "interpose/config.h"
 #include "interpose/log.h"
 #include "recorder/export.h"
+#include "recorder/late_frees.h"
 #include "replayer/copy_rates.h"
 
 namespace swapadvisor {
@@ -102,32 +103,6 @@ planner::Plan parse(const std::string& text, const std::vector<std::int32_t>& id
     }
     plan.predicted_ns = j.at("predicted_ns").get<std::int64_t>();
     return plan;
-}
-
-void extend_lives(Iteration& part, std::int64_t held_bytes) {
-    constexpr std::int32_t kLate = 16;  // ops
-    std::vector<std::int32_t> last(part.tensors.size(), -1);
-    for (std::size_t op = 0; op < part.ops.size(); ++op)
-        for (const OpRecord::Use& use : part.ops[op].uses)
-            last[static_cast<std::size_t>(use.tensor)] = static_cast<std::int32_t>(op);
-    std::vector<std::int64_t> held(part.ops.size(), 0);
-    for (std::size_t op = 0; op < part.ops.size(); ++op)
-        for (const OpRecord::Use& use : part.ops[op].uses)
-            held[op] += part.tensors[static_cast<std::size_t>(use.tensor)].bytes;
-    std::int32_t op = 0;
-    for (const IterationEvent& event : part.events) {
-        if (event.kind == EventKind::op) ++op;
-        if (event.kind != EventKind::release) continue;
-        const auto t = static_cast<std::size_t>(event.index);
-        const TensorRecord& tensor = part.tensors[t];
-        if (tensor.persistent || tensor.death_event < tensor.birth_event || last[t] < 0) continue;
-        const std::int32_t until = op - 1;  // the op before the release
-        if (until <= last[t] || until > last[t] + kLate) continue;
-        const auto at = static_cast<std::size_t>(until);
-        if (held[at] + tensor.bytes > held_bytes) continue;
-        held[at] += tensor.bytes;
-        part.ops[at].uses.push_back({event.index, Access::read});
-    }
 }
 
 constexpr int kGainAtEnd = 1, kGainMeanwhile = 10;  // per cent; a change of plans costs an iteration or two
@@ -259,7 +234,7 @@ Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std:
     });
     for (IterationEvent& event : part.events)
         if (event.kind != EventKind::op) event.index = fresh[static_cast<std::size_t>(event.index)];
-    extend_lives(part, held_bytes);
+    keep_until_freed(part, held_bytes);
     return part;
 }
 

@@ -33,7 +33,8 @@ std::string tensor_display_name(const Iteration& iteration, std::size_t index, c
 std::int64_t op_duration_or_estimate(const Iteration& iteration, const OpRecord& op,
                                      const DeviceModel& device);
 
-/// The steady-state iteration of a trace file. Throws std::runtime_error with one line that says what is
+/// The steady-state iteration of a trace file, as a plan for it should see it: what the program frees late is
+/// in use until then (recorder/late_frees.h). Throws std::runtime_error with one line that says what is
 /// wrong.
 std::string trace_to_graph_json(const std::string& path);
 

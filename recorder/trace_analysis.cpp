@@ -2,6 +2,7 @@
 
 #include "recorder/feed.h"
 #include "recorder/iteration_finder.h"
+#include "recorder/late_frees.h"
 #include "recorder/names.h"
 #include "recorder/run_summary.h"
 #include "recorder/trace_reader.h"
@@ -137,7 +138,7 @@ std::string trace_to_graph_json(const std::string& path) {
     if (!trace.iteration)
         throw TraceError(path + " holds no repeating iteration (" + std::to_string(trace.ops) +
                          " operations): record more of the program, or mark iterations");
-    return graph_json(*trace.iteration, trace.device, trace.names());
+    return graph_json(kept_until_freed(*trace.iteration), trace.device, trace.names());
 }
 
 }  // namespace swapadvisor

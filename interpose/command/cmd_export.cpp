@@ -9,6 +9,7 @@
 #include "interpose/command/report_input.h"
 #include "recorder/export.h"
 #include "recorder/graph_import.h"
+#include "recorder/late_frees.h"
 #include "recorder/report_perfetto.h"
 
 namespace swapadvisor::command {
@@ -17,17 +18,23 @@ int cmd_export(int argc, char** argv) {
     CLI::App app{"Writes the steady-state iteration of a trace as a graph (JSON), for any planner.",
                  "swapadvisor export"};
     std::string path, output = "-";
-    bool perfetto = false;
+    bool perfetto = false, late_frees = false;
     app.add_option("trace", path, "trace file")->required()->type_name("TRACE");
     app.add_option("-o,--output", output, "file to write (default: standard output)")->type_name("FILE");
     app.add_flag("--perfetto", perfetto, "a trace for ui.perfetto.dev instead of a graph");
+    app.add_flag(
+        "--late-frees", late_frees,
+        "what the program frees a few operations after its last use counts as read until then, as for "
+        "the plans that `plan TRACE` makes");
     return run_command(app, argc, argv, [&] {
         const TraceAnalysis trace = analyse_with_progress(path);
         if (!trace.iteration)
             throw std::runtime_error(path + " holds no repeating iteration (" + std::to_string(trace.ops) +
                                      " operations): record more of the program, or mark iterations");
-        write_file(output, perfetto ? report_perfetto(trace.model)
-                                    : graph_json(*trace.iteration, trace.device, trace.names()));
+        write_file(output,
+                   perfetto ? report_perfetto(trace.model)
+                            : graph_json(late_frees ? kept_until_freed(*trace.iteration) : *trace.iteration,
+                                         trace.device, trace.names()));
         return 0;
     });
 }
