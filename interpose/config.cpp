@@ -187,6 +187,7 @@ Config parse_config(const char* (*look_up)(const char* name), std::vector<std::s
     reader.flag("SWAPADVISOR_QUIET", config.quiet);
     reader.flag("SWAPADVISOR_STRICT", config.strict);
     reader.flag("SWAPADVISOR_SYNC_FREE", config.sync_free);
+    reader.flag("SWAPADVISOR_PROVE_READS", config.prove_reads);
     reader.text("SWAPADVISOR_PLANNER", config.planner);
     config.plan_in_background = config.planner != "none";
     reader.number("SWAPADVISOR_SECONDS", 0, 86400, config.plan_seconds);

@@ -22,6 +22,8 @@ struct Config {
     bool quiet = false;                   ///< SWAPADVISOR_QUIET: nothing on standard error but errors
     bool strict = false;                  ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
     bool sync_free = false;  ///< SWAPADVISOR_SYNC_FREE: cuMemFree waits for the device as the driver's does
+    bool prove_reads =
+        false;  ///< SWAPADVISOR_PROVE_READS: find out what kernels only read, and do not copy it out
     std::vector<std::uint64_t>
         plain_bytes;                 ///< SWAPADVISOR_PLAIN: allocations of these sizes stay the driver's
     bool plan_in_background = true;  ///< SWAPADVISOR_PLANNER=none turns planning off

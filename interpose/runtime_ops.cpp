@@ -177,7 +177,9 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
 
     // What its stream waits for from here on is a stall.
     OpTimer& timer = op.home->director->timer();
-    if (waits_for_copies(op)) timer.arrive(timeline->stream(op.queue));
+    ContentSampler* const sampler = op.home->director->sampler();
+    // One that is looked at waits for that, too.
+    if (sampler == nullptr && waits_for_copies(op)) timer.arrive(timeline->stream(op.queue));
     CUresult result;
     if (single) {
         result = owner->begin(op.uses.data(), op.uses.size(), op.queue, context);
@@ -197,8 +199,10 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     }
     if (result != CUDA_SUCCESS) {
         timer.cancel(timeline->stream(op.queue), {});
+        if (sampler != nullptr) sampler->cancel();
         return fail(op, result, what);
     }
+    if (sampler != nullptr) sampler->before(timeline->stream(op.queue));
     op.seq = op.home->recorder->op(view);
     op.timed = timer.begin(timeline->stream(op.queue));
     OpToken token;
@@ -223,6 +227,12 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
             timer.end(timeline->stream(op.queue), op.seq, op.timed);
         else
             timer.cancel(timeline->stream(op.queue), op.timed);
+    }
+    if (ContentSampler* const sampler = op.home->director->sampler(); sampler != nullptr) {
+        if (result == CUDA_SUCCESS)
+            sampler->after(op.seq, timeline->stream(op.queue));
+        else
+            sampler->cancel();
     }
     for (const BufferUse& use : op.uses) {
         use.buffer->uses.add(mark);

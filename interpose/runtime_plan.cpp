@@ -32,7 +32,8 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
       managed_(managed),
       residency_(*managed.residency),
       switch_(residency_),
-      timer_(state.api, config().timing) {
+      timer_(state.api, config().timing),
+      sampler_(residency_) {
     switch_.may_install = [this] { return !state_.timeline->capturing(); };
     // What small allocations may still grow by costs little where the limit is large.
     reserve_pages_ =
@@ -79,15 +80,24 @@ void PlanDirector::stop() {
 
 void PlanDirector::poll_timings() {
     timer_.poll(*managed_.recorder);
+    sampler_.poll(*managed_.recorder);
     read_boundaries();
 }
 
-void PlanDirector::before_op(const OpView& view, const std::vector<BufferUse>& uses) {
-    switch_.before_op(key_of(view, uses), next_seq_, uses);
+void PlanDirector::before_op(const OpView& view, std::vector<BufferUse>& uses) {
+    const std::uint64_t key = key_of(view, uses);
+    switch_.before_op(key, next_seq_, uses);
+    if (!config().prove_reads) return;
+    switch_.believe(uses);
+    // All uses are of this context, so that their numbers are those of the op's touches.
+    sampling_ = !planned() && view.kind == OpKind::kernel && view.touch_count == uses.size() &&
+                !state_.timeline->capturing() && sampler_.choose(key, uses);
 }
 
 void PlanDirector::after_op(Mark mark) {
     const std::uint64_t seq = next_seq_++;
+    sampling_ = false;
+    if ((seq & 255) == 0) sampler_.poll(*managed_.recorder);
     timer_.after_op(*managed_.recorder);
     if (managed_.recorder->version() != seen_version_ || seq >= plan_at_seq_) look_at_recorder();
     if (!outgrown_.empty()) plan_again();
@@ -184,6 +194,7 @@ void PlanDirector::look_at_recorder() {
 void PlanDirector::request() {
     if (!config().plan_in_background || requested(plan_signature_)) return;
     timer_.poll(*managed_.recorder);
+    sampler_.poll(*managed_.recorder);
     managed_.recorder->flush();
     auto iteration = managed_.recorder->steady_with_durations();
     if (!iteration || iteration->signature != plan_signature_) return;  // the program is elsewhere already
@@ -208,6 +219,8 @@ void PlanDirector::request() {
     managed_.recorder->set_device(managed_.model, static_cast<std::int64_t>(residency_.memory_limit_bytes()));
     requested_.push_back(plan_signature_);
     auto script = std::make_shared<IterationScript>(std::move(iteration));
+    if (config().prove_reads && !state_.timeline->capturing() && !residency_.check_contents())
+        say("this device or driver cannot check contents: SWAPADVISOR_PROVE_READS is of no use");
     switch_.know(script);
     submit(std::move(script));
 }

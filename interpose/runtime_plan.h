@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "interpose/content_sampler.h"
 #include "recorder/op_timer.h"
 #include "recorder/recorder.h"
 #include "replayer/plan_switch.h"
@@ -30,8 +31,10 @@ class PlanDirector {
     // --- under the runtime's lock
     // -----------------------------------------------------------------------------------
     PlanSwitch& steering() { return switch_; }
-    void before_op(const OpView& view, const std::vector<BufferUse>& uses);
+    void before_op(const OpView& view, std::vector<BufferUse>& uses);
     void after_op(Mark mark);
+    /// Looks at what kernels change; null unless asked for. Between before_op() and after_op().
+    ContentSampler* sampler() { return sampling_ ? &sampler_ : nullptr; }
     /// Around every op: how long it takes, and how long its stream waits for copies before it.
     OpTimer& timer() { return timer_; }
     /// Takes in all measurements that are there. At exit nothing else would fetch those of the last
@@ -82,6 +85,8 @@ class PlanDirector {
     Residency& residency_;
     PlanSwitch switch_;
     OpTimer timer_;
+    ContentSampler sampler_;
+    bool sampling_ = false;  ///< the op in progress is looked at
     std::uint64_t next_seq_ = 0;
     std::uint64_t seen_version_ = 0;
     std::uint64_t plan_signature_ = 0;   ///< of the iteration to plan for next; 0: none

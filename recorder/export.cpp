@@ -137,7 +137,7 @@ std::string graph_json(const Iteration& iteration, const DeviceModel& device, co
         json.end_array().key("writes").array();
         for (const OpRecord::Use& use : op.uses) {
             met[static_cast<std::size_t>(use.tensor)] = true;
-            if (use.access != Access::read) json.value(use.tensor);
+            if (use.access != Access::read && !use.unchanged) json.value(use.tensor);
         }
         json.end_array();
         if (op.stream != 0) json.field("stream", op.stream);

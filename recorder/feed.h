@@ -45,6 +45,9 @@ inline void feed(IterationFinder& finder, const std::uint64_t* words, std::size_
         case RecordType::duration:
             finder.op_duration(words[1], static_cast<std::int64_t>(words[2]));
             break;
+        case RecordType::content:
+            finder.content(words[1], words[2], record_flag(words[0]) != 0);
+            break;
         case RecordType::mark:
             finder.mark();
             break;

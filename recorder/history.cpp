@@ -141,6 +141,24 @@ std::int64_t History::known_duration(std::uint64_t key) const {
     return known ? *known : 0;
 }
 
+void History::content(std::uint64_t seq, std::uint64_t touch, bool changed) {
+    constexpr std::int32_t kOften = 1 << 20;
+    if (!ops.has(seq) || touch >= ops[seq].touch_count) return;
+    const std::uint64_t key = mix(ops[seq].key, touch);
+    std::int32_t* known = unchanged_.find(key);
+    if (known == nullptr) {
+        if (unchanged_.size() >= kMaxKeysTimed) return;
+        known = &(unchanged_[key] = 0);
+    }
+    if (changed) *known = -1;
+    if (*known >= 0 && *known < kOften) ++*known;
+}
+
+bool History::unchanged(std::uint64_t key, std::uint64_t touch) const {
+    const std::int32_t* known = unchanged_.find(mix(key, touch));
+    return known != nullptr && *known >= 2;
+}
+
 std::uint64_t History::oldest_op() const {
     std::uint64_t low = ops.first(), high = ops.end();
     while (low < high) {

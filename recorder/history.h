@@ -111,6 +111,7 @@ class History {
     /// The NVTX range of what follows.
     void set_range(std::uint64_t range) { range_ = range; }
     void op_duration(std::uint64_t seq, std::int64_t ns);
+    void content(std::uint64_t seq, std::uint64_t touch, bool changed);
 
     std::uint64_t op_count() const { return ops.end(); }
     /// More history than this is not needed at the moment (a power of two, counted in ops): old entries go
@@ -134,6 +135,10 @@ class History {
     /// Of ops with this match key, however long ago they were timed; 0: never.
     std::int64_t known_duration(std::uint64_t key) const;
 
+    /// Did touch `touch` of ops with this match key leave the contents as they were whenever it was looked
+    /// at, and was that twice at least?
+    bool unchanged(std::uint64_t key, std::uint64_t touch) const;
+
     Ring<OpHistory> ops;
     Ring<EventHistory> events;
     Ring<TouchHistory> touches;
@@ -146,6 +151,7 @@ class History {
 
     FlatMap<BufferSlot> slot_by_id_;
     FlatMap<std::int64_t> duration_by_key_;  // running mean
+    FlatMap<std::int32_t> unchanged_;        // by key and touch: how often; negative: it was changed once
     std::vector<BufferSlot> dead_;           // FIFO: [dead_first_, size)
     std::size_t dead_first_ = 0;
     std::uint64_t places_[2] = {0, 0};

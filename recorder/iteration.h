@@ -38,6 +38,8 @@ struct OpRecord {
     struct Use {
         std::int32_t tensor = 0;
         Access access = Access::read_write;
+        bool unchanged = false;   ///< of `read_write`: the contents were seen to stay as they were, each time
+        std::int32_t touch = -1;  ///< which touch of the op it is; -1: several
     };
     std::vector<Use> uses;
 };

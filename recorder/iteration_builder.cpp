@@ -166,8 +166,9 @@ class Builder {
             const auto same = std::find_if(op.uses.begin(), op.uses.end(),
                                            [&](const OpRecord::Use& use) { return use.tensor == tensor; });
             if (same == op.uses.end()) {
-                op.uses.push_back({tensor, touch.access});
+                op.uses.push_back({tensor, touch.access, false, static_cast<std::int32_t>(t)});
             } else {
+                same->touch = -1;
                 same->access = static_cast<Access>(static_cast<unsigned>(same->access) |
                                                    static_cast<unsigned>(touch.access));
             }
@@ -264,8 +265,28 @@ Window choose_window(const History& history, std::uint64_t last, std::uint64_t p
 
 std::shared_ptr<Iteration> build_iteration(const History& history, const Window& window) {
     auto iteration = Builder(history, window).build();
-    if (iteration) fill_durations(history, *iteration);
+    if (iteration) fill_measured(history, *iteration);
     return iteration;
+}
+
+namespace {
+
+void fill_unchanged(const History& history, Iteration& iteration) {
+    // What the first use of a newborn leaves as it was says nothing: it may have met its own former life.
+    std::vector<bool> born(iteration.tensors.size());
+    for (std::size_t t = 0; t < born.size(); ++t) born[t] = iteration.tensors[t].birth_event < 0;
+    for (const IterationEvent& event : iteration.events) {
+        const auto index = static_cast<std::size_t>(event.index);
+        if (event.kind == EventKind::allocate) born[index] = false;
+        if (event.kind != EventKind::op) continue;
+        OpRecord& op = iteration.ops[index];
+        for (OpRecord::Use& use : op.uses) {
+            const auto tensor = static_cast<std::size_t>(use.tensor);
+            use.unchanged = born[tensor] && use.access == Access::read_write && use.touch >= 0 &&
+                            history.unchanged(op.key, static_cast<std::uint64_t>(use.touch));
+            born[tensor] = true;
+        }
+    }
 }
 
 void fill_durations(const History& history, Iteration& iteration) {
@@ -292,6 +313,13 @@ void fill_durations(const History& history, Iteration& iteration) {
         std::nth_element(samples.begin(), middle, samples.end());
         op.duration_ns = *middle;
     }
+}
+
+}  // namespace
+
+void fill_measured(const History& history, Iteration& iteration) {
+    fill_durations(history, iteration);
+    fill_unchanged(history, iteration);
 }
 
 }  // namespace swapadvisor

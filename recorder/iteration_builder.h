@@ -28,7 +28,8 @@ Window choose_window(const History& history, std::uint64_t last, std::uint64_t p
 /// the period may do.
 std::shared_ptr<Iteration> build_iteration(const History& history, const Window& window);
 
-/// Fills in the median durations over all instances in the history that match op by op.
-void fill_durations(const History& history, Iteration& iteration);
+/// Fills in the median durations over all instances in the history that match op by op, and which uses were
+/// seen to leave the contents as they were.
+void fill_measured(const History& history, Iteration& iteration);
 
 }  // namespace swapadvisor

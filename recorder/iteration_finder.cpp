@@ -312,7 +312,7 @@ void IterationFinder::deliver() {
     Iteration& iteration = *lock_.iteration;
     const std::uint64_t whole = (next - iteration.first_seq) / lock_.period;
     if (whole > 1) iteration.first_seq += (whole - 1) * lock_.period;
-    fill_durations(history_, iteration);
+    fill_measured(history_, iteration);
     steady_ = lock_.iteration;
     steady_period_ = lock_.period;
     lock_.delivered = true;
@@ -323,7 +323,7 @@ void IterationFinder::deliver() {
 std::shared_ptr<const Iteration> IterationFinder::with_durations() const {
     if (!steady_) return nullptr;
     auto copy = std::make_shared<Iteration>(*steady_);
-    fill_durations(history_, *copy);
+    fill_measured(history_, *copy);
     return copy;
 }
 

@@ -38,6 +38,10 @@ class IterationFinder {
     void escaped(BufferId buffer) { history_.escaped(buffer); }
     std::uint64_t op(const OpView& op);
     void op_duration(std::uint64_t seq, std::int64_t ns) { history_.op_duration(seq, ns); }
+    /// Whether the contents of what touch `touch` of op `seq` names were the same before and after it.
+    void content(std::uint64_t seq, std::uint64_t touch, bool changed) {
+        history_.content(seq, touch, changed);
+    }
     void mark();
 
     /// The newest steady state, null before the first. Each delivery is a new object.
@@ -45,7 +49,7 @@ class IterationFinder {
     std::uint64_t version() const { return version_; }  ///< number of deliveries
     /// Whole instances of steady() seen, its first recognition included.
     std::uint64_t instances() const { return instances_; }
-    /// A copy of steady() with medians over the durations known by now (null if there is none).
+    /// A copy of steady() with medians over the durations, and what is, known by now (null if there is none).
     std::shared_ptr<const Iteration> with_durations() const;
 
     /// For readers of whole traces: called when a loop ends (by finish() at the latest), whether it was

@@ -19,8 +19,9 @@ enum class RecordType : std::uint8_t {
     device,    ///< memory, h2d rate, d2h rate, duplex rate, latency, limit
     range,     ///< range: the NVTX range of what follows (0: none)
     figure,    ///< flag: FigureKind; ns
+    content,   ///< flag: changed; op seq, touch (its index in the op)
 };
-constexpr std::uint8_t kLastRecordType = static_cast<std::uint8_t>(RecordType::figure);
+constexpr std::uint8_t kLastRecordType = static_cast<std::uint8_t>(RecordType::content);
 
 /// Figures of one iteration of the main loop that the runtime knows; the newest counts.
 enum class FigureKind : std::uint8_t {

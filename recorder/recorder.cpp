@@ -293,6 +293,10 @@ void Recorder::op_duration(std::uint64_t seq, std::int64_t ns) {
     impl_->send({record_header(RecordType::duration, 0, 3), seq, static_cast<std::uint64_t>(ns)});
 }
 
+void Recorder::content(std::uint64_t seq, std::uint32_t touch, bool changed) {
+    impl_->send({record_header(RecordType::content, changed, 3), seq, touch});
+}
+
 void Recorder::mark() {
     impl_->send({record_header(RecordType::mark, 0, 1)});
 }

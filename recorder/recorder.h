@@ -45,6 +45,8 @@ class Recorder {
     std::uint64_t op(const OpView& op);  ///< [hot] its sequence number: 0, 1, 2, ...
     /// How long the op took on the device, once known. Late answers are fine.
     void op_duration(std::uint64_t seq, std::int64_t ns);  ///< [hot]
+    /// The contents of what touch `touch` of op `seq` names were the same before and after it, or not.
+    void content(std::uint64_t seq, std::uint32_t touch, bool changed);
     /// The program's own statement that an iteration ends here. From the second on, marks alone define
     /// iterations.
     void mark();  ///< [hot]

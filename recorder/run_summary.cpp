@@ -54,6 +54,7 @@ void RunSummary::record(const std::uint64_t* words) {
             if (static_cast<TextKind>(record_flag(words[0])) == TextKind::escape) escape(words);
             break;
         case RecordType::duration:
+        case RecordType::content:
         case RecordType::mark:
         case RecordType::device:
         case RecordType::range:
@@ -185,7 +186,7 @@ std::shared_ptr<const Iteration> RunSummary::main_loop(std::int64_t& instances) 
     instances = 0;
     if (!best) return nullptr;
     auto iteration = std::make_shared<Iteration>(*best->newest);
-    fill_durations(finder_.history(), *iteration);
+    fill_measured(finder_.history(), *iteration);
     instances = static_cast<std::int64_t>(best->ops / iteration->ops.size());
     return iteration;
 }

@@ -94,6 +94,10 @@ class Decoder {
                 put(last_.seq += in_.difference());
                 put(in_.number());
                 return small(2);
+            case RecordType::content:
+                put(last_.seq += in_.difference());
+                put(in_.number());
+                return flag <= 1;
             case RecordType::range:
                 put(in_.number());
                 return true;

@@ -111,6 +111,10 @@ void TraceWriter::append(const std::uint64_t* words, std::size_t count) {
                 put_signed(difference(last_.seq, words[1]));
                 put(words[2]);
                 break;
+            case RecordType::content:
+                put_signed(difference(last_.seq, words[1]));
+                put(words[2]);
+                break;
             case RecordType::range:
             case RecordType::figure:
                 put(words[1]);

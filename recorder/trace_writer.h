@@ -16,7 +16,7 @@
 
 namespace swapadvisor {
 
-constexpr std::uint32_t kTraceVersion = 2;              ///< 2: figures
+constexpr std::uint32_t kTraceVersion = 3;              ///< 2: figures; 3: contents
 constexpr std::uint32_t kOldestTraceVersion = 1;        ///< that can be read
 constexpr std::uint32_t kTraceBlockMagic = 0x314B4C42;  // "BLK1"
 constexpr std::size_t kTraceHeaderBytes = 16;

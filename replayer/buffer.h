@@ -38,6 +38,8 @@ struct Buffer {
     Place place = Place::empty;
     bool backed = false;            ///< physical memory is mapped at the address and belongs to this buffer
     bool dirty = true;              ///< while resident: differs from the host copy, or there is none
+    bool believed_clean = false;    ///< dirty only by uses that are believed to read (BufferUse)
+    std::uint32_t hashed = 0;       ///< which hash is the host copy's (replayer/content_check.h); 0: none
     const char* escaped = nullptr;  ///< reason why it may not move any more
     std::uint32_t holds = 0;        ///< calls in progress that use it without the lock
     std::uint32_t graphs = 0;       ///< executable graphs that name it
@@ -58,7 +60,8 @@ struct Buffer {
 struct BufferUse {
     Buffer* buffer = nullptr;
     Access access = Access::read_write;
-    bool overwrites = false;  ///< every byte is written and none read: the old contents need not come back
+    bool overwrites = false;     ///< every byte is written and none read: the old contents need not come back
+    bool believed_read = false;  ///< of `read_write`: was seen to leave the contents as they were
 };
 
 }  // namespace swapadvisor

@@ -26,7 +26,7 @@ struct DriverApi {
                                                 X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams)  \
                                                     X(cuGraphChildGraphNodeGetGraph)                         \
                                                         X(cuGraphKernelNodeGetAttribute) X(cuLaunchKernel)   \
-                                                            X(cuMemcpy3DAsync) X(cuMemsetD2D8Async)          \
+                                                            X(cuMemcpy3DAsync) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemsetD2D8Async)          \
                                                                 X(cuMemsetD2D16Async) X(cuMemsetD2D32Async)
 // cuda.h maps the plain names to their newest versions by macros, so decltype(&name) is the newest ABI,
 // and the string of the *expanded* name is what must be looked up.

@@ -14,6 +14,7 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration)
     births_.resize(n);
     deaths_.resize(n);
     users_.resize(it.tensors.size());
+    any_believed_read_.resize(it.tensors.size());
     freed_before_.resize(it.tensors.size(), 0);
     for (std::size_t op = 0; op < n; ++op) {
         keys_.push_back(it.ops[op].key);
@@ -22,6 +23,8 @@ IterationScript::IterationScript(std::shared_ptr<const Iteration> iteration)
         for (const OpRecord::Use& use : it.ops[op].uses)
             if (takes_part(use.tensor)) {
                 tensors_.push_back(use.tensor);
+                believed_read_.push_back(use.unchanged);
+                if (use.unchanged) any_believed_read_[static_cast<std::size_t>(use.tensor)] = true;
                 users_[static_cast<std::size_t>(use.tensor)].push_back(static_cast<std::int32_t>(op));
             }
     }
@@ -182,6 +185,15 @@ std::uint64_t IterationMatcher::next_change(const Buffer& buffer) const {
     if (use != kNever - 1) return use;
     const std::int32_t freed = script_->freed_before(buffer.tensor);
     return freed > position_ ? static_cast<std::uint64_t>(freed - position_) : 0;
+}
+
+void IterationMatcher::believe(std::int32_t position, std::vector<BufferUse>& uses) const {
+    std::size_t next = 0;
+    for (BufferUse& use : uses) {
+        if (use.buffer->small || use.buffer->escaped != nullptr) continue;
+        use.believed_read = use.access == Access::read_write && script_->believed_read(position, next);
+        ++next;
+    }
 }
 
 bool IterationMatcher::complete() const {

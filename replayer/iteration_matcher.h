@@ -38,6 +38,13 @@ class IterationScript {
         const auto i = static_cast<std::size_t>(op);
         return {tensors_.data() + first_use_[i], tensors_.data() + first_use_[i + 1]};
     }
+    /// Is use `i` of uses(op) believed to leave the contents as they are?
+    bool believed_read(std::int32_t op, std::size_t i) const {
+        return believed_read_[first_use_[static_cast<std::size_t>(op)] + i];
+    }
+    bool any_believed_read(std::int32_t tensor) const {
+        return any_believed_read_[static_cast<std::size_t>(tensor)];
+    }
     /// Tensors allocated between the op before `op` and `op`, in order (cyclic: what follows the last op
     /// comes before op 0).
     const std::vector<std::int32_t>& births(std::int32_t op) const {
@@ -69,6 +76,8 @@ class IterationScript {
     std::vector<std::uint64_t> keys_;
     std::vector<std::uint32_t> first_use_;
     std::vector<std::int32_t> tensors_;
+    std::vector<bool> believed_read_;      ///< by place in `tensors_`
+    std::vector<bool> any_believed_read_;  ///< by tensor
     std::vector<std::vector<std::int32_t>> births_, deaths_, users_;
     std::vector<std::int32_t> freed_before_;
     std::int32_t like_first_ = 0;
@@ -107,6 +116,8 @@ class IterationMatcher {
     std::uint32_t unexpected_births() const { return unexpected_; }
     /// Every persistent tensor is bound.
     bool complete() const;
+    /// Of the op at `position`, which observe() matched: marks the uses that are believed to read.
+    void believe(std::int32_t position, std::vector<BufferUse>& uses) const;
 
   private:
     bool compatible(std::int32_t op, const std::vector<BufferUse>& uses) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "replayer/content_check.h"
+
 namespace swapadvisor {
 
 using planner::ActionKind;
@@ -56,6 +58,7 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
     auto script = std::make_shared<PlanScript>();
     script->places_.resize(static_cast<std::size_t>(tensors));
     script->copies_.resize(static_cast<std::size_t>(tensors));
+    script->watched_.resize(static_cast<std::size_t>(tensors));
     script->drops_.resize(static_cast<std::size_t>(n));
     script->marked_.resize(static_cast<std::size_t>(n));
     auto refuse = [&](const char* why) {
@@ -105,6 +108,8 @@ std::shared_ptr<const PlanScript> PlanScript::create(std::shared_ptr<const Itera
             script->ins_.push_back(step);
         } else if (action.kind == ActionKind::drop) {
             script->drops_[static_cast<std::size_t>(action.after)].push_back(action.tensor);
+            script->watched_[static_cast<std::size_t>(action.tensor)] =
+                iteration->any_believed_read(action.tensor);
             continue;
         } else {
             script->outs_.push_back(step);
@@ -141,6 +146,7 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t pos
         if (!residency_.why().empty()) error += ": " + residency_.why();
         return result;
     }
+    if (residency_.content() != nullptr) residency_.content()->watch(script_->watched_);
     std::vector<PoolTensor> tensors(script_->places_.size());
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         tensors[t].bytes =

@@ -44,6 +44,7 @@ class PlanScript {
     planner::Plan plan_;
     std::vector<planner::Placement> places_;        ///< by tensor
     std::vector<bool> copies_;                      ///< by tensor: some action moves it
+    std::vector<bool> watched_;                     ///< by tensor: dropped, if it is as clean as believed
     std::vector<Step> outs_, ins_;                  ///< per queue, in listed order
     std::vector<std::vector<std::int32_t>> drops_;  ///< by position
     std::vector<bool> marked_;                      ///< positions that an action waits for

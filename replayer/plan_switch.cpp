@@ -149,6 +149,11 @@ void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vect
     if (!matcher_ && !known_.empty()) sync(key, seq, uses);
 }
 
+void PlanSwitch::believe(std::vector<BufferUse>& uses) const {
+    if (position_ >= 0 && matcher_ && follower_ && residency_.content() != nullptr)
+        matcher_->believe(position_, uses);
+}
+
 bool PlanSwitch::after_op(Mark mark) {
     if (position_ < 0 || !matcher_) return false;
     if (follower_) {

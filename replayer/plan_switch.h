@@ -56,6 +56,8 @@ class PlanSwitch {
     }
     /// Before Residency::begin. `key`: the recorder's match key; `seq`: the op's number.
     void before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
+    /// Then, too: marks the uses that the plan takes for reading, where that is checked before it counts.
+    void believe(std::vector<BufferUse>& uses) const;
     /// After the op was issued. True if it ended an iteration.
     bool after_op(Mark mark);
 

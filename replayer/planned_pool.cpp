@@ -306,10 +306,7 @@ CUresult PlannedPool::evict(Buffer& buffer, Mark after) {
         guard = buffer.uses;
         guard.add(buffer.ready);
         guard.add(buffer.saved);
-        if (buffer.place == Place::resident) {
-            ++residency_.counts().clean_drops;
-            if (residency_.options().on_swap) residency_.options().on_swap(buffer, SwapEvent::drop, 0);
-        }
+        if (buffer.place == Place::resident) residency_.note_drop(buffer);
     }
     for (std::uint32_t a : binding.atoms)
         if (atoms_[a].holder == &buffer) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "replayer/content_check.h"
 #include "replayer/planned_pool.h"
 
 namespace swapadvisor {
@@ -315,7 +316,10 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
     }
     for (std::size_t i = 0; i < count; ++i) {
         Buffer& b = *uses[i].buffer;
-        b.dirty = b.dirty || writes(uses[i]);
+        if (writes(uses[i])) {
+            b.believed_clean = uses[i].believed_read && (!b.dirty || b.believed_clean);
+            b.dirty = true;
+        }
         b.place = Place::resident;
         if (b.slot != nullptr) touch(b);
     }
@@ -370,6 +374,7 @@ bool Residency::reclaim_host() {
 CUresult Residency::save(Buffer& buffer, Mark after) {
     ContextScope scope(api_, context_);
     if (!buffer.host) {
+        buffer.hashed = 0;
         buffer.host = host_.take(buffer.bytes);
         if (!buffer.host && reclaim_host()) buffer.host = host_.take(buffer.bytes);
         if (!buffer.host) {
@@ -384,15 +389,39 @@ CUresult Residency::save(Buffer& buffer, Mark after) {
     if (result == CUDA_SUCCESS) result = timeline_.order(out_, buffer.uses);
     if (result == CUDA_SUCCESS) result = timeline_.order(out_, after);
     if (result != CUDA_SUCCESS) return result;
-    result = api_.cuMemcpyDtoHAsync_(buffer.host.data, buffer.address, buffer.bytes, out_stream_);
+    auto outcome = ContentCheck::Outcome::copied;
+    std::uint64_t wrong_bytes = 0;
+    result = content_ ? content_->save(buffer, out_stream_, outcome, wrong_bytes)
+                      : api_.cuMemcpyDtoHAsync_(buffer.host.data, buffer.address, buffer.bytes, out_stream_);
     if (result != CUDA_SUCCESS) return result;
     buffer.saved = timeline_.issued(out_);
     timeline_.record(out_);
     buffer.uses.add(buffer.saved);
-    buffer.dirty = false;
-    counts_.bytes_out += buffer.bytes;
-    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::out, buffer.bytes);
+    buffer.dirty = buffer.believed_clean = false;
+    if (wrong_bytes != 0) note_out(buffer, wrong_bytes);
+    if (outcome == ContentCheck::Outcome::checked)
+        note_drop(buffer);
+    else
+        note_out(buffer, buffer.bytes);
     return CUDA_SUCCESS;
+}
+
+void Residency::note_out(Buffer& buffer, std::uint64_t bytes) {
+    counts_.bytes_out += bytes;
+    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::out, bytes);
+}
+
+void Residency::note_drop(Buffer& buffer) {
+    ++counts_.clean_drops;
+    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::drop, 0);
+}
+
+bool Residency::check_contents() {
+    if (!content_) {
+        ContextScope scope(api_, context_);
+        content_ = ContentCheck::open(api_, device_, nullptr);
+    }
+    return content_ != nullptr;
 }
 
 CUresult Residency::copy_in(Buffer& buffer, Mark after) {
@@ -409,7 +438,7 @@ CUresult Residency::copy_in(Buffer& buffer, Mark after) {
     buffer.ready.add(mark);
     buffer.uses.add(mark);
     buffer.place = Place::resident;
-    buffer.dirty = false;
+    buffer.dirty = buffer.believed_clean = false;
     counts_.bytes_in += buffer.bytes;
     if (options_.on_swap) options_.on_swap(buffer, SwapEvent::in, buffer.bytes);
     return CUDA_SUCCESS;

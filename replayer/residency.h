@@ -26,6 +26,7 @@
 
 namespace swapadvisor {
 
+class ContentCheck;
 class PlannedPool;
 
 enum class SwapEvent : std::uint8_t { in, out, drop };
@@ -88,6 +89,10 @@ class Residency {
     // --------------------------------------------------------------------------------
     /// Copy to the host; stays resident, clean. On CUDA_ERROR_OUT_OF_MEMORY `why()` says what ran out.
     CUresult save(Buffer& buffer, Mark after = {});
+    /// From here on what is believed to be clean is checked on the device when it is saved, and copied only
+    /// if it is not. No capture may be open. False: this device or driver cannot.
+    bool check_contents();
+    ContentCheck* content() const { return content_.get(); }  ///< null: every save copies
     CUresult copy_in(Buffer& buffer, Mark after = {});  ///< backing is there; `ready` says what to wait for
     /// Everything large and movable to the host, unmapped and released. Waits for the device.
     CUresult evict_all();
@@ -195,6 +200,8 @@ class Residency {
     void touch(Buffer& buffer);
     void unlink(Buffer& buffer);
     void note_resident();
+    void note_out(Buffer& buffer, std::uint64_t bytes);
+    void note_drop(Buffer& buffer);
 
     struct Leaving {
         Buffer* buffer;
@@ -231,6 +238,7 @@ class Residency {
     Buffer* oldest_ = nullptr;
     Buffer* newest_ = nullptr;
     std::unique_ptr<PlannedPool> pool_;
+    std::unique_ptr<ContentCheck> content_;
     std::uint64_t stamp_ = 1;
     std::uint64_t escaped_pages_ = 0;
     std::uint64_t large_live_bytes_ = 0;

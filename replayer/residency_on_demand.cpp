@@ -105,8 +105,7 @@ CUresult Residency::make_room(std::uint64_t pages) {
         if (b->place == Place::resident && b->dirty) {
             result = save(*b);
         } else if (b->place == Place::resident) {
-            ++counts_.clean_drops;
-            if (options_.on_swap) options_.on_swap(*b, SwapEvent::drop, 0);
+            note_drop(*b);
         }
         if (result != CUDA_SUCCESS) break;
         found += b->pages();

@@ -72,6 +72,8 @@ void add_options(CLI::App& app, Launch& launch) {
         "sizes of allocations to leave to the driver, such as memory for other processes");
     add_flag("--sync-free", "SWAPADVISOR_SYNC_FREE",
              "freeing waits for the device, as the driver's own does");
+    add_flag("--prove-reads", "SWAPADVISOR_PROVE_READS",
+             "find out what kernels only read, and copy it out only if it did change after all");
     app.add_flag("-q,--quiet", launch.quiet, "nothing on standard error but errors");
     app.add_flag("--strict", launch.strict,
                  "absent buffers stay unmapped for good, not only in a plan's first two iterations; a "

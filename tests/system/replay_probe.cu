@@ -57,6 +57,17 @@ __global__ void peek(u64* out, u64 masked) {
     *out += *reinterpret_cast<const u64*>(masked ^ 0x5A5A5A5A5A5A5A5Aull);
 }
 
+/// Adds up what it is given. What it leaves there only `change` tells, which is no address: 1 changes every page, 2 no
+/// more than the last byte.
+__global__ void gather_up(u64* data, u64 bytes, u64* sum, int change) {
+    const u64 i = blockIdx.x * static_cast<u64>(blockDim.x) + threadIdx.x;
+    if (i >= bytes / kPage) return;
+    unsigned char& last = reinterpret_cast<unsigned char*>(data)[bytes - 1];
+    sum[i * kWords] = scramble(sum[i * kWords], data[i * kWords] + (i == 0 ? last : 0));
+    if (change == 1) data[i * kWords] = scramble(data[i * kWords], i);
+    if (change == 2 && i == 0) ++last;
+}
+
 struct Memory {
     u64* data = nullptr;
     u64 pages = 0;
@@ -528,6 +539,31 @@ void async_pool() {
     std::printf("hash %016llx\n", hash(keep));
 }
 
+/// More than fits, gone through step by step, and changed (see gather_up) only from step `change_from` on.
+void read_only(int steps, int change_from, int change) {
+    constexpr u64 bytes = 4 * MiB - 5;  // no multiple of a word
+    std::vector<Memory> pieces;
+    for (u64 i = 0; i < 10; ++i) {
+        pieces.push_back(allocate(bytes));
+        CHECK(cudaMemset(pieces.back().data, 3, bytes));
+        op(pieces.back(), {}, {}, i, false);
+    }
+    Memory sum = allocate(4 * MiB);
+    op(sum, {}, {}, 77, false);
+    for (int s = 0; s < steps; ++s) {
+        op(sum, {}, {}, 5, true);
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+            gather_up<<<static_cast<unsigned>((sum.pages + 127) / 128), 128>>>(pieces[i].data, bytes, sum.data,
+                                                                               s >= change_from ? change : 0);
+        CHECK(cudaGetLastError());
+        if (s < 16) pause_ms(10);
+        if (s % 4 == 0) CHECK(cudaDeviceSynchronize());
+    }
+    u64 h = hash(sum);
+    for (Memory& m : pieces) h = hash(m, h);
+    std::printf("hash %016llx\n", h);
+}
+
 int main(int argc, char** argv) {
     const std::string what = argc > 1 ? argv[1] : "";
     auto number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
@@ -566,6 +602,7 @@ int main(int argc, char** argv) {
     else if (what == "table") table();
     else if (what == "streams") streams();
     else if (what == "async") async_pool();
+    else if (what == "read-only") read_only(number(2, 40), number(3, 1 << 30), number(4, 1));
     else if (what == "exit") {  // in the middle of everything, nothing freed
         static Net net(6, 2 * MiB, 4 * MiB);
         for (int i = 0; i < 12; ++i) net.step();
@@ -573,7 +610,7 @@ int main(int argc, char** argv) {
         std::printf("leaving\n");
         std::exit(3);
     } else {
-        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|little|small|hidden|devices|reset|graphs|capture|threads|table|streams|async|exit [numbers]\n");
+        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|little|small|hidden|devices|reset|graphs|capture|threads|table|streams|async|read-only|exit [numbers]\n");
         return 2;
     }
     return 0;

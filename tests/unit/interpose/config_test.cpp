@@ -66,6 +66,7 @@ TEST_CASE("settings from the environment") {
     std::vector<std::string> problems;
     const Config config = parse({{"SWAPADVISOR_MEMORY", "64MiB"},
                                  {"SWAPADVISOR_STRICT", "1"},
+                                 {"SWAPADVISOR_PROVE_READS", "1"},
                                  {"SWAPADVISOR_PLANNER", "none"},
                                  {"SWAPADVISOR_LOG", "routes,plan"},
                                  {"SWAPADVISOR_PLAIN", "4KiB,1MiB"},
@@ -76,6 +77,7 @@ TEST_CASE("settings from the environment") {
     CHECK(problems.empty());
     CHECK(config.memory_bytes == 64u << 20);
     CHECK(config.strict);
+    CHECK(config.prove_reads);
     CHECK_FALSE(config.plan_in_background);
     CHECK(config.log_topics ==
           (static_cast<unsigned>(LogTopic::routes) | static_cast<unsigned>(LogTopic::plan)));

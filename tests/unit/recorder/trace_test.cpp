@@ -288,6 +288,10 @@ TEST_CASE("all records come back word for word") {
                 case RecordType::stall:
                     w.insert(w.end(), {random(), small()});
                     break;
+                case RecordType::content:
+                    flag = random() % 2;
+                    w.insert(w.end(), {random(), random()});
+                    break;
                 case RecordType::range:
                     w.push_back(random());
                     break;

@@ -51,6 +51,7 @@ struct World {
     std::map<std::string, std::pair<int, CUresult>> failures;
     std::recursive_mutex mutex;
     Stream legacy;
+    std::vector<std::unique_ptr<std::uint64_t[]>> fixed;
 };
 World* world = nullptr;
 thread_local CUcontext current = reinterpret_cast<CUcontext>(0x1000);
@@ -270,6 +271,61 @@ CUresult copy_out(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream
     launch(stream, {{from, bytes}}, [=] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
     return CUDA_SUCCESS;
 }
+// Ordinary memory, for what is never moved.
+CUresult mem_alloc(CUdeviceptr* out, std::size_t bytes) {
+    MAY_FAIL("cuMemAlloc");
+    world->fixed.push_back(std::make_unique<std::uint64_t[]>((bytes + 7) / 8));
+    *out = reinterpret_cast<CUdeviceptr>(world->fixed.back().get());
+    return CUDA_SUCCESS;
+}
+CUresult mem_free(CUdeviceptr) {
+    return CUDA_SUCCESS;
+}
+CUresult fill(CUdeviceptr at, unsigned char value, std::size_t bytes, CUstream stream) {
+    MAY_FAIL("cuMemsetD8Async");
+    launch(stream, {}, [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); });
+    return CUDA_SUCCESS;
+}
+CUresult attribute(int* value, CUdevice_attribute, CUdevice) {
+    *value = 1;
+    return CUDA_SUCCESS;
+}
+// The kernels of replayer/content_hash.h, by what they do.
+int hash_kernel, copy_kernel;
+CUresult load_module(CUmodule* module, const void*) {
+    MAY_FAIL("cuModuleLoadData");
+    *module = nullptr;
+    return CUDA_SUCCESS;
+}
+CUresult get_function(CUfunction* function, CUmodule, const char* name) {
+    *function = reinterpret_cast<CUfunction>(std::strcmp(name, "hash") == 0 ? &hash_kernel : &copy_kernel);
+    return CUDA_SUCCESS;
+}
+CUresult launch_kernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                       unsigned, CUstream stream, void** arguments, void**) {
+    MAY_FAIL("cuLaunchKernel");
+    const auto argument = [&](int i) { return *static_cast<std::uint64_t*>(arguments[i]); };
+    const auto words = [](std::uint64_t at) { return reinterpret_cast<std::uint64_t*>(at); };
+    if (function == reinterpret_cast<CUfunction>(&hash_kernel)) {
+        launch(stream, {{argument(0), argument(1)}},
+               [=, at = argument(0), n = argument(1), sum = argument(2)] {
+                   for (std::uint64_t i = 0; i < n / 8; ++i) {
+                       words(sum)[0] += (words(at)[i] + i) * 0x9E3779B97F4A7C15;
+                       words(sum)[1] = (words(sum)[1] ^ words(at)[i]) * 0xBF58476D1CE4E5B9 + 1;
+                   }
+               });
+    } else {
+        launch(stream, {{argument(0), argument(2)}},
+               [=, from = argument(0), to = argument(1), n = argument(2), before = argument(3),
+                now = argument(4), flag = argument(5)] {
+                   if (std::memcmp(words(before), words(now), 16) == 0) return;
+                   ++world->calls.changed_copies;
+                   std::memcpy(words(to), words(from), n);
+                   *reinterpret_cast<std::uint32_t*>(flag) = 1;
+               });
+    }
+    return CUDA_SUCCESS;
+}
 CUresult stream_create(CUstream* out, unsigned) {
     *out = new_stream();
     return CUDA_SUCCESS;
@@ -354,6 +410,13 @@ const DriverApi& api() {
         a.cuMemSetAccess_ = set_access;
         a.cuMemcpyHtoDAsync_ = copy_in;
         a.cuMemcpyDtoHAsync_ = copy_out;
+        a.cuMemAlloc_ = mem_alloc;
+        a.cuMemFree_ = mem_free;
+        a.cuMemsetD8Async_ = fill;
+        a.cuDeviceGetAttribute_ = attribute;
+        a.cuModuleLoadData_ = load_module;
+        a.cuModuleGetFunction_ = get_function;
+        a.cuLaunchKernel_ = launch_kernel;
         a.cuStreamCreate_ = stream_create;
         a.cuStreamDestroy_ = stream_destroy;
         a.cuStreamWaitEvent_ = stream_wait;

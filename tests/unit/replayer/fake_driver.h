@@ -37,7 +37,7 @@ bool reachable(CUdeviceptr address, std::uint64_t bytes);
 const std::vector<std::string>& errors();
 struct Calls {
     std::uint64_t create = 0, release = 0, map = 0, unmap = 0, set_access = 0, sync = 0, host_alloc = 0,
-                  reserve = 0;
+                  reserve = 0, changed_copies = 0;
     std::uint64_t mapping() const { return create + release + map + unmap + set_access; }
 };
 Calls& calls();

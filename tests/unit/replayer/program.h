@@ -95,7 +95,8 @@ class Program {
         for (int r : reads) {
             Held& h = held_.at(r);
             if (!h.written) continue;
-            uses.push_back({h.buffer, Access::read});
+            uses.push_back(
+                {h.buffer, unknown_reads ? Access::read_write : Access::read, false, unknown_reads});
             spans.push_back({h.address, h.bytes});
             in->push_back({h.address, h.offsets, true});
             for (std::uint64_t w : h.words) value = scramble(value, w);
@@ -172,6 +173,9 @@ class Program {
     Buffer& buffer(int index) { return *held_.at(index).buffer; }
     std::uint64_t bytes(int index) const { return held_.at(index).bytes; }
     std::uint64_t ops = 0;
+    /// What kernels read looks like what they write, as to someone who knows their arguments alone; the truth
+    /// is in BufferUse::believed_read, for a manager that plays what looks at contents.
+    bool unknown_reads = false;
 
   private:
     struct Held {

@@ -52,10 +52,16 @@ struct FollowingManager : Manager {
             const Buffer& b = *all[next++].buffer;
             return BufferShape{static_cast<std::int64_t>(b.bytes), b.small};
         });
+        for (BufferUse& use : all) use.believed_read = false;
         steering.before_op(key, seq, all);
-        const CUresult result = residency.begin(uses, count, queue);
+        steering.believe(all);
+        const CUresult result = residency.begin(all.data(), count, queue);
         if (result != CUDA_SUCCESS) return result;
         seq = recorder.op(view) + 1;
+        for (std::size_t i = 0; i < count && contents != Contents::untold; ++i)
+            if (uses[i].access == Access::read_write)
+                recorder.content(seq - 1, static_cast<std::uint32_t>(i),
+                                 contents == Contents::told && !uses[i].believed_read);
         recorder.op_duration(seq - 1, 10'000 + static_cast<std::int64_t>(function % 7) * 1000);
         return result;
     }
@@ -157,6 +163,8 @@ struct FollowingManager : Manager {
     std::int64_t reserve = 0;    ///< bytes that plans must leave
     bool planning = true;
     bool making = true;  ///< false: iterations get known, plans are not made
+    /// What the recorder hears of what kernels leave unchanged: the truth, or that nothing ever changes.
+    enum class Contents { untold, told, lied } contents = Contents::untold;
     std::function<void()> on_op;
     std::vector<std::string> changes, problems;
     std::map<std::uint64_t, std::shared_ptr<const IterationScript>> scripts;
