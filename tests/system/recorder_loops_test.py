@@ -12,6 +12,22 @@ suite = Suite()
 SHIM = suite.path("libswapadvisor.so")
 
 
+# The program's own NVTX ranges: what happens in them, and so what is born in them, bears their name.
+RANGES = {"forward": "forward", "loss": "backward", "backward": "backward", "update": "update"}
+
+
+def check_names(graph, wanted):
+    equal([op.get("range") for op in graph["ops"]], [RANGES.get(name) for name in wanted])
+    met = set()
+    for op in graph["ops"]:
+        for t in sorted(set(op["reads"]) | set(op["writes"])):
+            tensor = graph["tensors"][t]
+            if t in met or tensor["persistent"]:
+                continue
+            met.add(t)
+            equal(tensor["name"], " ".join(filter(None, (op.get("range"), f"tensor{t}"))))
+
+
 def check(pattern, memory):
     trace = os.path.join(suite.scratch, f"{pattern}-{memory}.trace")
     done = suite.run([sys.executable, os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, "--",
@@ -24,9 +40,7 @@ def check(pattern, memory):
     equal(exported.returncode, 0, exported.stderr)
     graph = json.loads(exported.stdout)
     equal([op["name"].split("(")[0] for op in graph["ops"]], wanted)
-    # The program's own NVTX ranges name the ops.
-    ranges = {"forward": "forward", "loss": "backward", "backward": "backward", "update": "update"}
-    equal([op.get("range") for op in graph["ops"]], [ranges.get(name) for name in wanted])
+    check_names(graph, wanted)
     for tensor in graph["tensors"]:
         assert not tensor.get("wraps"), f"{tensor} lives across the boundary"
 
@@ -36,6 +50,20 @@ for name in ("plain", "first", "evaluate", "accumulate", "turns", "turns5", "sho
 suite.test("evaluate, memory tight: period and boundary")(lambda: check("evaluate", "40MiB"))
 suite.test("accumulate, memory tight: period and boundary")(lambda: check("accumulate", "48MiB"))
 
+
+@suite.test("the launcher lets NVTX name operations and buffers, and the report tells them by it")
+def _():
+    trace = os.path.join(suite.scratch, "launched.trace")
+    done = suite.run([suite.path("swapadvisor"), "record", "-q", "-o", trace, "--", suite.path("workloads/loops"), "plain", "16"],
+                     libraries=suite.path("softgpu"))
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    exported = suite.run([suite.path("swapadvisor"), "export", trace])
+    equal(exported.returncode, 0, exported.stderr)
+    check_names(json.loads(exported.stdout), done.stdout.split())
+    report = json.loads(suite.run([suite.path("swapadvisor"), "report", "--json", trace]).stdout)
+    named = {op["name"].partition(": ")[0] for op in report["ops"]}
+    assert set(RANGES.values()) <= named, named
+    assert any(buffer["name"].startswith("backward tensor") for buffer in report["buffers"]), report["buffers"]
 
 
 @suite.test("whatever times the operations: the same program, the same times")
