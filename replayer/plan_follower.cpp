@@ -140,12 +140,6 @@ CUresult PlanFollower::install(const IterationMatcher& matcher, std::int32_t pos
         error = "the plan's chunks are no multiple of the device's granularity";
         return CUDA_ERROR_INVALID_VALUE;
     }
-    residency_.forget_why();
-    if (CUresult result = residency_.evict_all(); result != CUDA_SUCCESS) {
-        error = "evicting everything failed";
-        if (!residency_.why().empty()) error += ": " + residency_.why();
-        return result;
-    }
     if (residency_.content() != nullptr) residency_.content()->watch(script_->watched_);
     std::vector<PoolTensor> tensors(script_->places_.size());
     for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -279,13 +273,14 @@ bool PlanFollower::issue_in(const PlanScript::Step& step, std::int32_t position)
         ++left_out;
         return true;
     }
-    if (!pool->vacant(step.tensor)) {
+    const CUresult result = pool->vacant(step.tensor) ? pool->claim(*b, false) : CUDA_ERROR_NOT_READY;
+    if (result == CUDA_ERROR_NOT_READY) {
         if (step.before > position)
             return false;  // the program may still free what is there, or an op may get it
         ++late;
         return true;
     }
-    if (pool->claim(*b) == CUDA_SUCCESS) residency_.copy_in(*b, mark_of(step.after));
+    if (result == CUDA_SUCCESS) residency_.copy_in(*b, mark_of(step.after));
     return true;
 }
 

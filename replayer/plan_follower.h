@@ -58,8 +58,9 @@ class PlanFollower {
           script_(std::move(script)),
           marks_(static_cast<std::size_t>(script_->iteration()->ops())) {}
 
-    /// Evicts what is resident, builds the pool, brings what the plan has resident after the op at `position`
-    /// (-1: at an iteration boundary). On failure the residency is on demand as before.
+    /// Builds the pool and starts to bring what the plan has resident after the op at `position` (-1: at an
+    /// iteration boundary). What is resident already stays where it is until its memory is claimed. On
+    /// failure the residency is on demand as before.
     CUresult install(const IterationMatcher& matcher, std::int32_t position, bool strict, std::string& error);
     /// The op at `position` was issued. Skipped positions are made up for.
     void after_op(std::int32_t position, Mark mark);

@@ -74,16 +74,8 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
             ++end;
         if (used[i]) {
             atom_at[i] = static_cast<std::uint32_t>(atoms_.size());
-            Slot slot;
-            CUresult result =
-                residency_.memory().create(static_cast<std::uint64_t>(end - first) * chunk_pages, slot);
-            if (result != CUDA_SUCCESS) {
-                error = "the device has no room for the plan's pool";
-                // What it did give is what the next plan can count on.
-                if (result == CUDA_ERROR_OUT_OF_MEMORY) residency_.memory().lower_limit();
-                return result;
-            }
-            atoms_.push_back(slot);
+            atoms_.emplace_back().pages = static_cast<std::uint64_t>(end - first) * chunk_pages;
+            pages_ += atoms_.back().pages;
         }
         first = end;
     }
@@ -103,13 +95,12 @@ CUresult PlannedPool::build(std::vector<PoolTensor>& tensors, std::int32_t chunk
                 c += static_cast<std::int32_t>(atoms_[atom].pages / chunk_pages);
             }
         if (tensor.buffer != nullptr) {
-            if (tensor.buffer->pages() < pages || tensor.buffer->backed) {
+            if (tensor.buffer->pages() < pages || (tensor.buffer->backed && tensor.buffer->slot == nullptr)) {
                 error = "a live buffer that does not match its tensor";
                 return CUDA_ERROR_INVALID_VALUE;
             }
             binding.range = tensor.buffer->range;
-        } else if (CUresult result = residency_.addresses().take(pages, binding.range);
-                   result != CUDA_SUCCESS) {
+        } else if (CUresult result = take_range(binding); result != CUDA_SUCCESS) {
             error = "no addresses are left for the plan's tensors";
             return result;
         }
@@ -146,7 +137,36 @@ void PlannedPool::take_host_blocks(const std::vector<PoolTensor>& tensors) {
 
 PlannedPool::~PlannedPool() = default;
 
+// Memory for those of its atoms that have none yet.
+CUresult PlannedPool::furnish(Binding& binding, bool may_wait) {
+    std::uint64_t missing = 0;
+    for (std::uint32_t a : binding.atoms) missing += atoms_[a].there ? 0 : atoms_[a].pages;
+    if (missing == 0) return CUDA_SUCCESS;
+    if (CUresult result = residency_.free_up(missing, may_wait); result != CUDA_SUCCESS) return result;
+    for (std::uint32_t a : binding.atoms) {
+        if (atoms_[a].there) continue;
+        if (CUresult result = residency_.memory().create(atoms_[a].pages, atoms_[a]);
+            result != CUDA_SUCCESS) {
+            // What the device did give is what the next plan can count on.
+            if (result == CUDA_ERROR_OUT_OF_MEMORY) residency_.memory().lower_limit();
+            refused_ = true;
+            return CUDA_ERROR_NOT_PERMITTED;
+        }
+        atoms_[a].there = true;
+    }
+    return CUDA_SUCCESS;
+}
+
+// Addresses, if a buffer has taken its own along.
+CUresult PlannedPool::take_range(Binding& binding) {
+    if (binding.range.pages != 0) return CUDA_SUCCESS;
+    std::uint64_t pages = 0;
+    for (std::uint32_t a : binding.atoms) pages += atoms_[a].pages;
+    return residency_.addresses().take(pages, binding.range);
+}
+
 CUresult PlannedPool::map(Binding& binding) {
+    if (CUresult result = take_range(binding); result != CUDA_SUCCESS) return result;
     CUdeviceptr address = binding.range.address;
     for (std::size_t i = 0; i < binding.atoms.size(); ++i) {
         const Slot& atom = atoms_[binding.atoms[i]];
@@ -215,7 +235,15 @@ void PlannedPool::map_some(std::size_t count) {
     for (; next_unmapped_ < bindings_.size(); ++next_unmapped_) {
         Binding& binding = bindings_[next_unmapped_];
         if (binding.mapped || binding.atoms.empty()) continue;
+        // One that is mapped to where it was before may stay there as long as nobody needs that memory.
+        if (binding.buffer != nullptr && binding.buffer->slot != nullptr) continue;
         if (count-- == 0) return;
+        if (const CUresult result = furnish(binding, false); result == CUDA_ERROR_NOT_READY) {
+            residency_.send_farthest();
+            return;
+        } else if (result != CUDA_SUCCESS) {
+            continue;
+        }
         // One that cannot be mapped now is mapped when it is claimed, or the claim fails.
         map(binding);
     }
@@ -230,6 +258,7 @@ bool PlannedPool::bindable(std::int32_t tensor, std::uint64_t bytes) const {
 bool PlannedPool::bind(std::int32_t tensor, Buffer& buffer) {
     if (!bindable(tensor, buffer.bytes)) return false;
     Binding& binding = bindings_[static_cast<std::size_t>(tensor)];
+    if (take_range(binding) != CUDA_SUCCESS) return false;
     binding.buffer = &buffer;
     buffer.range = binding.range;
     buffer.address = binding.range.address;
@@ -243,6 +272,12 @@ bool PlannedPool::unbind(Buffer& buffer, const MarkSet& guard) {
     if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size()) return false;
     Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
     if (binding.buffer != &buffer) return false;
+    if (buffer.slot != nullptr) {
+        binding.buffer = nullptr;
+        binding.range = {};
+        binding.host = {};
+        return false;
+    }
     for (std::uint32_t a : binding.atoms)
         if (atoms_[a].holder == &buffer) {
             atoms_[a].holder = nullptr;
@@ -270,7 +305,7 @@ bool PlannedPool::vacant(std::int32_t tensor) const {
     return true;
 }
 
-CUresult PlannedPool::claim(Buffer& buffer) {
+CUresult PlannedPool::claim(Buffer& buffer, bool may_wait) {
     if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size())
         return CUDA_ERROR_NOT_PERMITTED;
     Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
@@ -281,6 +316,7 @@ CUresult PlannedPool::claim(Buffer& buffer) {
         if (holder->stamp == residency_.stamp() || holder->holds != 0) return CUDA_ERROR_NOT_PERMITTED;
         if (CUresult result = evict(*holder); result != CUDA_SUCCESS) return result;
     }
+    if (CUresult result = furnish(binding, may_wait); result != CUDA_SUCCESS) return result;
     stay(binding);
     for (std::uint32_t a : binding.atoms)
         if (leaving_[a] != nullptr)
@@ -297,6 +333,7 @@ CUresult PlannedPool::claim(Buffer& buffer) {
 }
 
 CUresult PlannedPool::evict(Buffer& buffer, Mark after) {
+    if (buffer.slot != nullptr) return residency_.send_early(buffer) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
     MarkSet guard;
     if (buffer.place == Place::resident && buffer.dirty) {
@@ -344,12 +381,12 @@ CUresult PlannedPool::dissolve() {
     if (abandoned_) return CUDA_SUCCESS;
     CUresult result = CUDA_SUCCESS;
     for (Binding& binding : bindings_) {
-        if (binding.buffer == nullptr || !binding.buffer->backed) continue;
+        if (binding.buffer == nullptr || !binding.buffer->backed || binding.buffer->slot != nullptr) continue;
         if (binding.buffer->holds != 0) return CUDA_ERROR_NOT_READY;
         if (result = evict(*binding.buffer); result != CUDA_SUCCESS) return result;
     }
     // Every former holder's work is in some guard.
-    for (Slot& atom : atoms_)
+    for (Atom& atom : atoms_)
         if (CUresult one = residency_.timeline().wait(atom.guard); one != CUDA_SUCCESS) return one;
     if (result = unmap_all(); result != CUDA_SUCCESS) return result;
     for (Binding& binding : bindings_) {
@@ -361,7 +398,8 @@ CUresult PlannedPool::dissolve() {
         }
         binding = Binding{};
     }
-    for (Slot& atom : atoms_) residency_.memory().release(atom);
+    for (Atom& atom : atoms_)
+        if (atom.there) residency_.memory().release(atom);
     atoms_.clear();
     leaving_.clear();
     leaving_count_ = 0;

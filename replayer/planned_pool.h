@@ -36,8 +36,9 @@ struct PoolTensor {
 
 class PlannedPool {
   public:
-    /// Builds the pool: everything movable has been evicted before (Residency::evict_all). On failure nothing
-    /// is left mapped or bound. `chunk_pages`: pages of one chunk.
+    /// Makes no driver call but for addresses: memory comes to an atom when it is first claimed, from what
+    /// the residency still holds on demand; until then a live buffer stays usable where it is. On failure
+    /// nothing is left mapped or bound. `chunk_pages`: pages of one chunk.
     static std::unique_ptr<PlannedPool> create(Residency& residency, std::vector<PoolTensor> tensors,
                                                std::int32_t chunks, std::uint64_t chunk_pages, bool strict,
                                                CUresult& result, std::string& error);
@@ -47,7 +48,8 @@ class PlannedPool {
     // ---------------------------------------------------------------------------------
     bool bindable(std::int32_t tensor, std::uint64_t bytes) const;
     bool bind(std::int32_t tensor, Buffer& buffer);
-    /// The program frees it. False if it is not bound here.
+    /// The program frees it. False if it is not bound here, or has not come here yet: then it keeps its
+    /// address range and its block on the host, and the tensor gets others.
     bool unbind(Buffer& buffer, const MarkSet& guard);
     /// Its host block is about to be given back.
     void forget_host(const Buffer& buffer) {
@@ -63,9 +65,15 @@ class PlannedPool {
     bool vacant(std::int32_t tensor) const;
     /// Takes the atoms; `buffer.ready` gets what a first use or arrival must wait for.
     /// CUDA_ERROR_NOT_PERMITTED when that cannot be: not bound, or an atom is in use by the very same op.
-    CUresult claim(Buffer& buffer);
-    /// Contents to the host if need be, atoms free.
+    /// CUDA_ERROR_OUT_OF_MEMORY: an atom has no memory yet, and what could give it some is in use by the op.
+    /// CUDA_ERROR_NOT_READY: only then, and if it `may_wait`, there would be some.
+    CUresult claim(Buffer& buffer, bool may_wait = true);
+    /// Contents to the host if need be, atoms free. One that has not come here yet starts to leave.
     CUresult evict(Buffer& buffer, Mark after = {});
+    /// Device memory that the pool takes once every atom has its own.
+    std::uint64_t pages() const { return pages_; }
+    /// The device did not give all of that.
+    bool refused() const { return refused_; }
 
     // --- mappings
     // ---------------------------------------------------------------------------------------------------
@@ -94,10 +102,15 @@ class PlannedPool {
         bool leaving = false;  ///< strict: to be unmapped once `last` is done
         MarkSet last;
     };
+    struct Atom : Slot {
+        bool there = false;  ///< it has memory
+    };
     explicit PlannedPool(Residency& residency) : residency_(residency) {}
     CUresult build(std::vector<PoolTensor>& tensors, std::int32_t chunks, std::uint64_t chunk_pages,
                    std::string& error);
     void take_host_blocks(const std::vector<PoolTensor>& tensors);
+    CUresult furnish(Binding& binding, bool may_wait);
+    CUresult take_range(Binding& binding);
     CUresult map(Binding& binding);
     void hide(Binding& binding, const MarkSet& uses);
     CUresult finish_hiding(Binding& binding);
@@ -106,7 +119,9 @@ class PlannedPool {
 
     Residency& residency_;
     std::vector<Binding> bindings_;
-    std::vector<Slot> atoms_;
+    std::vector<Atom> atoms_;
+    std::uint64_t pages_ = 0;
+    bool refused_ = false;
     std::vector<Binding*> leaving_;  ///< strict: by atom, whose range is still mapped to it; null: nobody's
     std::size_t leaving_count_ = 0;
     std::size_t next_unmapped_ = 0;  ///< all before it are mapped, once the pool is not strict

@@ -130,7 +130,8 @@ CUresult Residency::allocate_small(Buffer& buffer) {
         if (CUresult result = addresses_.take(1, range); result != CUDA_SUCCESS) return result;
         Slot* slot = nullptr;
         CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-        if (pool_ && memory_.free_pages() == 0)
+        if (pool_ && arena_.held_bytes() / options_.page_bytes + escaped_pages_ + pool_->pages() >=
+                         memory_.limit_pages())
             result = leave_plan("small allocations outgrew what the plan left them", true);
         result = obtain_slot(1, slot);
         if (result == CUDA_SUCCESS) result = memory_.map(range.address, *slot);
@@ -279,9 +280,19 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
             const bool had_pool = pool_ != nullptr;
             CUresult result = CUDA_SUCCESS;
             if (!b.backed) result = pool_ ? pool_->claim(b) : attach(b);
+            if (had_pool && result == CUDA_ERROR_OUT_OF_MEMORY && why_.empty()) {
+                if (move_into_pool(uses, count)) {
+                    i = 0;
+                    continue;
+                }
+                result = CUDA_ERROR_NOT_PERMITTED;
+            }
             if (had_pool && result == CUDA_ERROR_NOT_PERMITTED) {
-                result = leave_plan(b.tensor < 0 ? "memory outside of the plan was used"
-                                                 : "one op uses what the plan never has resident together");
+                const bool refused = pool_->refused();
+                result = leave_plan(refused        ? "the device has no room for the plan's pool"
+                                    : b.tensor < 0 ? "memory outside of the plan was used"
+                                                   : "one op uses what the plan never has resident together",
+                                    refused);
                 if (result == CUDA_SUCCESS) {
                     i = 0;
                     continue;
@@ -334,7 +345,7 @@ CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
         Buffer& b = *uses[i].buffer;
         CUresult result = CUDA_SUCCESS;
         if (!b.backed) result = pool_ ? pool_->claim(b) : attach(b);
-        if (pool_ && result == CUDA_ERROR_NOT_PERMITTED) {
+        if (pool_ && (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_OUT_OF_MEMORY)) {
             if (result = leave_plan("a capture needs other memory than the plan's"); result != CUDA_SUCCESS)
                 return result;
             i = 0;

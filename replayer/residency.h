@@ -83,7 +83,6 @@ class Residency {
         if (pressure_ && !pool_) timeline_.record(mark.queue);
     }
     const std::string& why() const { return why_; }
-    void forget_why() { why_.clear(); }
 
     // --- primitives for the policies
     // --------------------------------------------------------------------------------
@@ -94,8 +93,6 @@ class Residency {
     bool check_contents();
     ContentCheck* content() const { return content_.get(); }  ///< null: every save copies
     CUresult copy_in(Buffer& buffer, Mark after = {});  ///< backing is there; `ready` says what to wait for
-    /// Everything large and movable to the host, unmapped and released. Waits for the device.
-    CUresult evict_all();
     /// Leaves the planned pool (if in it): back to on demand. `reason` is counted and noted.
     /// `no_room`: it cannot be taken up again as it is, for it leaves too little to everything else.
     CUresult leave_plan(const char* reason, bool no_room = false);
@@ -136,6 +133,8 @@ class Residency {
     }
     /// Takes memory from those whose copies are done; pages that were gained.
     std::uint64_t take_from_leaving(std::uint64_t pages);
+    /// Of all, the one that is used last of all.
+    void send_farthest();
     /// Into memory that is free by now; false: there is none, or the copy failed.
     bool bring_early(Buffer& buffer);
 
@@ -192,6 +191,10 @@ class Residency {
     CUresult detach(Buffer& buffer);  ///< waits for its last uses, unmaps; slot becomes spare
     CUresult obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait = true);
     CUresult make_room(std::uint64_t pages);
+    void release_spare(std::uint64_t pages);
+    /// Until so many pages can be created. CUDA_ERROR_NOT_READY: not without waiting.
+    CUresult free_up(std::uint64_t pages, bool may_wait);
+    bool move_into_pool(const BufferUse* uses, std::size_t count);
     bool reclaim_cached(std::uint64_t pages, bool may_wait);
     Buffer* victim();
     bool is_leaving(const Buffer& buffer) const;
@@ -206,8 +209,9 @@ class Residency {
     struct Leaving {
         Buffer* buffer;
         std::uint64_t stamp;  ///< the buffer's own then: another one means that it has been used since
+        const Slot* slot;     ///< where it was then
         bool valid() const {
-            return buffer->live && buffer->backed && buffer->stamp == stamp &&
+            return buffer->live && buffer->slot == slot && buffer->stamp == stamp &&
                    !(buffer->place == Place::resident && buffer->dirty);
         }
     };

@@ -28,7 +28,9 @@ bool Residency::send_early(Buffer& b) {
         if (!b.host) b.host = host_.take_pinned(b.bytes);
         if (!b.host || save(b) != CUDA_SUCCESS) return false;
     }
-    leaving_.push_back({&b, b.stamp});
+    // So that it can be told when they are done.
+    b.uses.for_each([&](Mark mark) { timeline_.record(mark.queue); });
+    leaving_.push_back({&b, b.stamp, b.slot});
     return true;
 }
 
@@ -52,10 +54,7 @@ std::uint64_t Residency::take_from_leaving(std::uint64_t pages) {
             ++i;
             continue;
         }
-        if (b.place == Place::resident) {
-            ++counts_.clean_drops;
-            if (options_.on_swap) options_.on_swap(b, SwapEvent::drop, 0);
-        }
+        if (b.place == Place::resident) note_drop(b);
         const std::uint64_t held = b.pages();
         if (detach(b) != CUDA_SUCCESS) break;
         leaving_.erase(leaving_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -64,9 +63,15 @@ std::uint64_t Residency::take_from_leaving(std::uint64_t pages) {
     return gained;
 }
 
+void Residency::send_farthest() {
+    if (Buffer* b = farthest(0, [&](const Buffer& buffer) { return next_use ? next_use(buffer) : 1; }))
+        send_early(*b);
+}
+
 bool Residency::bring_early(Buffer& b) {
     ContextScope scope(api_, context_);
-    if (attach(b, false) != CUDA_SUCCESS || copy_in(b) != CUDA_SUCCESS) return false;
+    if (attach(b, false) != CUDA_SUCCESS || copy_in(b) != CUDA_SUCCESS)
+        return false;
     ++counts_.early_ins;
     return true;
 }

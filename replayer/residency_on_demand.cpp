@@ -118,6 +118,29 @@ CUresult Residency::make_room(std::uint64_t pages) {
     return result;
 }
 
+// As much as it takes for `pages` to be free.
+void Residency::release_spare(std::uint64_t pages) {
+    for (auto& [size, list] : spare_)
+        while (!list.empty() && memory_.free_pages() < pages) {
+            Slot* slot = list.back();
+            list.pop_back();
+            spare_pages_ -= size;
+            memory_.release(*slot);
+            std::erase_if(slots_, [&](const auto& s) { return s.get() == slot; });
+        }
+}
+
+CUresult Residency::free_up(std::uint64_t pages, bool may_wait) {
+    for (;;) {
+        release_spare(pages);
+        if (memory_.free_pages() >= pages) return CUDA_SUCCESS;
+        if (reclaim_cached(0, may_wait)) continue;
+        if (take_from_leaving(pages - memory_.free_pages()) != 0) continue;
+        if (!may_wait) return CUDA_ERROR_NOT_READY;
+        if (CUresult result = make_room(pages); result != CUDA_SUCCESS) return result;
+    }
+}
+
 CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait) {
     for (bool restored = false;;) {
         auto& same = spare_[pages];
@@ -143,19 +166,10 @@ CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait)
         }
         if (reclaim_cached(pages, may_wait)) continue;
         if (memory_.free_pages() + spare_pages_ >= pages) {
-            // Enough memory, in other sizes.
-            for (auto& [size, list] : spare_) {
-                while (!list.empty() && memory_.free_pages() < pages) {
-                    Slot* victim_slot = list.back();
-                    list.pop_back();
-                    spare_pages_ -= size;
-                    memory_.release(*victim_slot);
-                    std::erase_if(slots_, [&](const auto& s) { return s.get() == victim_slot; });
-                }
-            }
+            release_spare(pages);  // enough memory, in other sizes
             continue;
         }
-        if (pool_ || !may_wait) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!may_wait) return CUDA_ERROR_OUT_OF_MEMORY;
         if (CUresult result = make_room(pages); result != CUDA_SUCCESS) {
             // Nothing is left to evict: before giving up, ask for what was refused before.
             if (result != CUDA_ERROR_OUT_OF_MEMORY || restored || !memory_.restore_limit()) return result;
@@ -180,32 +194,17 @@ CUresult Residency::attach(Buffer& b, bool may_wait) {
     return CUDA_SUCCESS;
 }
 
-CUresult Residency::evict_all() {
-    ContextScope scope(api_, context_);
-    CUresult result = CUDA_SUCCESS;
-    ++stamp_;
-    std::vector<Buffer*> leaving;
-    for (Buffer* b = oldest_; b != nullptr; b = b->newer) {
-        if (b->escaped != nullptr) continue;
-        if (b->holds != 0) return CUDA_ERROR_NOT_READY;
-        b->stamp = stamp_;  // its host copy is about to be the only one
-        if (b->place == Place::resident && b->dirty) result = save(*b);
-        if (result != CUDA_SUCCESS) return result;
-        leaving.push_back(b);
+// Where a plan has just been installed: who is used by the op, and is where it was before, moves to its place
+// in the pool. True if anyone has left for that.
+bool Residency::move_into_pool(const BufferUse* uses, std::size_t count) {
+    bool any = false;
+    for (std::size_t i = 0; i < count; ++i) {
+        Buffer& b = *uses[i].buffer;
+        if (b.slot == nullptr || b.tensor < 0 || pool_->buffer(b.tensor) != &b || !movable(b)) continue;
+        if (b.place == Place::resident && b.dirty && save(b) != CUDA_SUCCESS) continue;
+        any = detach(b) == CUDA_SUCCESS || any;
     }
-    for (Buffer* b : leaving)
-        if (result = detach(*b); result != CUDA_SUCCESS) return result;
-    while (cached_pages_ != 0)
-        if (!reclaim_cached(0, true)) return CUDA_ERROR_UNKNOWN;
-    for (auto& [size, list] : spare_) {
-        for (Slot* slot : list) {
-            memory_.release(*slot);
-            std::erase_if(slots_, [&](const auto& s) { return s.get() == slot; });
-        }
-        list.clear();
-    }
-    spare_pages_ = 0;
-    return CUDA_SUCCESS;
+    return any;
 }
 
 void Residency::set_escaped(Buffer& b, const char* reason) {

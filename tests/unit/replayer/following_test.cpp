@@ -54,6 +54,60 @@ TEST_CASE("a plan is followed with right bytes and without mapping or waiting ca
                 }
 }
 
+TEST_CASE("a plan is installed without an op that waits, maps or copies more than one on demand does") {
+    for (double laziness : {0.0, 0.5, 1.0})
+        for (std::uint64_t pages : {24u, 30u, 40u}) {
+            CAPTURE(laziness, pages);
+            World w(pages, laziness, pages, {6, 2, 4, 1, false});
+            struct Work {
+                std::uint64_t waits = 0, mappings = 0, bytes_out = 0;
+            } before, on_demand, installing;
+            bool planned = false;
+            auto worst = [&](Work& most) {
+                const Work now{calls().sync, calls().mapping(), w.residency->counts().bytes_out};
+                most.waits = std::max(most.waits, now.waits - before.waits);
+                most.mappings = std::max(most.mappings, now.mappings - before.mappings);
+                most.bytes_out = std::max(most.bytes_out, now.bytes_out - before.bytes_out);
+                before = now;
+            };
+            w.manager->on_op = [&] {
+                planned = planned || w.manager->steering.planned();
+                worst(planned ? installing : on_demand);
+            };
+            for (int i = 0; i < 12; ++i) w.training->step(static_cast<std::uint64_t>(i));
+            REQUIRE(planned);
+            REQUIRE(on_demand.bytes_out > 0);
+            CHECK(installing.waits <= on_demand.waits);
+            CHECK(installing.mappings <= on_demand.mappings);
+            // A place may have had several holders.
+            CHECK(installing.bytes_out * 2 <= on_demand.bytes_out * 3);
+            w.finish();
+        }
+}
+
+TEST_CASE(
+    "a device that has less memory than the plan's pool when it is installed: the next plan makes do with "
+    "it") {
+    World w(4, 0.5, 30, {6, 2, 4, 1, false});
+    w.manager->making = false;
+    for (int i = 0; i < 6; ++i) w.training->step(1);
+    w.manager->making = true;
+    // What on demand has released is not given again.
+    w.manager->on_op = [&] {
+        if (!w.manager->steering.planned() || w.manager->outgrown != 0) return;
+        fail("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        w.manager->on_op = nullptr;
+    };
+    for (auto& [signature, script] : w.manager->scripts)
+        if (auto made = w.manager->make(script, "fast", w.manager->room())) w.manager->steering.offer(made);
+    for (int i = 0; i < 12; ++i) w.training->step(1);
+    CAPTURE(w.manager->changes);
+    CHECK(std::count(w.manager->changes.begin(), w.manager->changes.end(),
+                     "-the device has no room for the plan's pool") == 1);
+    CHECK(w.manager->steering.planned());
+    w.finish();
+}
+
 TEST_CASE("programs that change under the plan keep their bytes") {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         CAPTURE(seed);

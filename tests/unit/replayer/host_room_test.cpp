@@ -91,8 +91,8 @@ TEST_CASE("what is said when host memory runs out is what happened") {
     for (int i = 0; i < 5 * 4 && notes.empty(); ++i) program.allocate(1000);
     REQUIRE(notes.size() == 1);
     CHECK(notes[0].starts_with("out of memory: no device memory is left for small allocations: " + ran_out));
-    // An eviction of our own choice fails without a word.
-    CHECK(residency->evict_all() == CUDA_ERROR_OUT_OF_MEMORY);
+    // A copy of our own choice fails without a word.
+    CHECK(residency->save(program.buffer(b)) == CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(notes.size() == 1);
     CHECK(program.check_all() % (1 << 20) == 0);
     drain();
