@@ -70,8 +70,7 @@ void Residency::send_farthest() {
 
 bool Residency::bring_early(Buffer& b) {
     ContextScope scope(api_, context_);
-    if (attach(b, false) != CUDA_SUCCESS || copy_in(b) != CUDA_SUCCESS)
-        return false;
+    if (attach(b, false) != CUDA_SUCCESS || copy_in(b) != CUDA_SUCCESS) return false;
     ++counts_.early_ins;
     return true;
 }
