@@ -39,10 +39,14 @@ void keep_until_freed(Iteration& iteration, std::int64_t held_bytes) {
     }
 }
 
-Iteration kept_until_freed(const Iteration& iteration) {
+Iteration kept_until_freed(const Iteration& iteration, std::int64_t limit_bytes) {
     Iteration kept = iteration;
-    const std::vector<std::int64_t> held = working_sets(iteration);
-    if (!held.empty()) keep_until_freed(kept, *std::max_element(held.begin(), held.end()));
+    // What is small stays on the device, and an eighth is left for places that do not fit exactly.
+    std::int64_t held_bytes = limit_bytes - limit_bytes / 8;
+    for (const TensorRecord& tensor : iteration.tensors)
+        if (tensor.small && held_bytes > 0) held_bytes -= tensor.bytes;
+    for (const std::int64_t bytes : working_sets(iteration)) held_bytes = std::max(held_bytes, bytes);
+    keep_until_freed(kept, held_bytes);
     return kept;
 }
 

@@ -13,7 +13,7 @@ namespace swapadvisor {
 /// program gives it back, instead of copying it out for whoever gets its place.
 void keep_until_freed(Iteration& iteration, std::int64_t held_bytes);
 
-/// The same for a graph that may be planned for any limit: no op touches more than the largest did before.
-Iteration kept_until_freed(const Iteration& iteration);
+/// The same for a plan within `limit_bytes`; 0: within any, so that no op touches more than the largest did.
+Iteration kept_until_freed(const Iteration& iteration, std::int64_t limit_bytes = 0);
 
 }  // namespace swapadvisor

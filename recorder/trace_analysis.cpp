@@ -133,12 +133,12 @@ TraceAnalysis analyse_trace(const std::string& path, const AnalysisOptions& opti
     return result;
 }
 
-std::string trace_to_graph_json(const std::string& path) {
+std::string trace_to_graph_json(const std::string& path, std::int64_t limit_bytes) {
     const TraceAnalysis trace = analyse_trace(path);
     if (!trace.iteration)
         throw TraceError(path + " holds no repeating iteration (" + std::to_string(trace.ops) +
                          " operations): record more of the program, or mark iterations");
-    return graph_json(kept_until_freed(*trace.iteration), trace.device, trace.names());
+    return graph_json(kept_until_freed(*trace.iteration, limit_bytes), trace.device, trace.names());
 }
 
 }  // namespace swapadvisor

@@ -18,14 +18,15 @@ int cmd_export(int argc, char** argv) {
     CLI::App app{"Writes the steady-state iteration of a trace as a graph (JSON), for any planner.",
                  "swapadvisor export"};
     std::string path, output = "-";
-    bool perfetto = false, late_frees = false;
+    bool perfetto = false;
+    std::int64_t planned_bytes = 0;
     app.add_option("trace", path, "trace file")->required()->type_name("TRACE");
     app.add_option("-o,--output", output, "file to write (default: standard output)")->type_name("FILE");
     app.add_flag("--perfetto", perfetto, "a trace for ui.perfetto.dev instead of a graph");
-    app.add_flag(
-        "--late-frees", late_frees,
-        "what the program frees a few operations after its last use counts as read until then, as for "
-        "the plans that `plan TRACE` makes");
+    add_size(
+        app, "--for-memory", planned_bytes,
+        "for plans within this memory: what the program frees a few operations after its last use is read "
+        "until then, as `plan TRACE --memory` has it");
     return run_command(app, argc, argv, [&] {
         const TraceAnalysis trace = analyse_with_progress(path);
         if (!trace.iteration)
@@ -33,7 +34,8 @@ int cmd_export(int argc, char** argv) {
                                      " operations): record more of the program, or mark iterations");
         write_file(output,
                    perfetto ? report_perfetto(trace.model)
-                            : graph_json(late_frees ? kept_until_freed(*trace.iteration) : *trace.iteration,
+                            : graph_json(planned_bytes > 0 ? kept_until_freed(*trace.iteration, planned_bytes)
+                                                           : *trace.iteration,
                                          trace.device, trace.names()));
         return 0;
     });

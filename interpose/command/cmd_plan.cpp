@@ -45,6 +45,7 @@ int cmd_plan(int argc, char** argv) {
         ->capture_default_str();
     app.add_flag("--json", json, "the closing table as JSON");
     return run_command(app, argc, argv, [&] {
+        input.planned_bytes = input.memory;
         const planner::Graph graph = input.load();
         choice.fit(input, input.limit(graph));
         check_folder(output);  // before the search, not after it

@@ -23,13 +23,14 @@ int cmd_simulate(int argc, char** argv) {
     app.add_option("plan", plan_path, "plan (JSON)")->required()->type_name("PLAN");
     app.add_flag("--json", json, "the result as JSON");
     return run_command(app, argc, argv, [&] {
-        const planner::Graph graph = input.load();
         planner::Plan plan;
         try {
             plan = planner::parse_plan(read_file(plan_path));
         } catch (const planner::PlanError& error) {
             throw std::runtime_error(plan_path + ": " + error.what());
         }
+        input.planned_bytes = plan.limit_bytes;
+        const planner::Graph graph = input.load();
         const planner::CheckResult result = planner::check_plan(graph, plan);
         if (json) {
             nlohmann::ordered_json out{{"graph", graph.name},

@@ -60,7 +60,7 @@ planner::Graph GraphInput::load() {
     if (is_trace) {
         if (first == std::string::npos) throw std::runtime_error(path + ": the file is empty");
         if (path == "-") throw std::runtime_error("standard input: not a graph (a trace must be a file)");
-        text = trace_to_graph_json(path);
+        text = trace_to_graph_json(path, planned_bytes);
     }
     planner::Graph graph;
     try {

@@ -22,7 +22,8 @@ struct GraphInput {
     std::int64_t memory = 0;  ///< --memory; 0: the device's
     std::int64_t h2d = 0, d2h = 0, duplex = 0, latency = -1;
     double op_speedup = 1;
-    bool is_trace = false;  ///< known after load()
+    std::int64_t planned_bytes = 0;  ///< of a trace: the limit of the plan that the graph is for; 0: any
+    bool is_trace = false;           ///< known after load()
 
     void add_to(CLI::App& app, bool with_memory);
     /// Reads the graph and applies the options. Throws std::exception with one line.

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "recorder/late_frees.h"
 #include "recorder/report_html.h"
 #include "recorder/report_perfetto.h"
 #include "recorder/trace_analysis.h"
@@ -73,7 +74,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         report_json(trace.model);
         report_perfetto(trace.model);
         if (report_html(trace.model).size() > kMaxHtmlBytes) abort();
-        if (trace.iteration) graph_json(*trace.iteration, trace.device, trace.names());
+        if (trace.iteration) {
+            graph_json(*trace.iteration, trace.device, trace.names());
+            graph_json(kept_until_freed(*trace.iteration), trace.device, trace.names());
+        }
     } catch (const TraceError& error) {
         if (std::strchr(error.what(), '\n')) abort();
     }

@@ -63,6 +63,12 @@ TEST_CASE("no op comes to touch more than the largest did, so that what could be
     Iteration wide = iteration(9, 2 * kMiB);
     wide.ops[9].uses.push_back({2, Access::read});  // 8 MiB there, as in the largest
     CHECK(users(kept_until_freed(wide)) == std::vector<std::int32_t>{0, 1});
+    CHECK(users(kept_until_freed(wide, 11 * kMiB)) == std::vector<std::int32_t>{0, 1});  // an eighth is spare
+    CHECK(users(kept_until_freed(wide, 12 * kMiB)) == std::vector<std::int32_t>{0, 1, 9});
+    wide.tensors.push_back({});
+    wide.tensors.back().bytes = kMiB;
+    wide.tensors.back().small = true;  // always there
+    CHECK(users(kept_until_freed(wide, 12 * kMiB)) == std::vector<std::int32_t>{0, 1});
     keep_until_freed(wide, 10 * kMiB);
     CHECK(users(wide) == std::vector<std::int32_t>{0, 1, 9});
 }
