@@ -26,7 +26,76 @@ KernelLaunch launch_of(const Params& params) {
             params.extra};
 }
 
+template <class MemsetParams>
+CopySpan span_of(const MemsetParams& set) {
+    return set_span(set.dst, set.pitch, set.elementSize, set.width, set.height);
+}
+
+// What a node is to touch gets a mapping first. A value: the answer to the program, there is no memory for
+// it. `params` may be null, which is the driver's to refuse.
+std::optional<CUresult> map_for(Entry entry, const CUDA_MEMCPY3D* params) {
+    Runtime* runtime = params ? runtime_for(entry) : nullptr;
+    if (!runtime) return std::nullopt;
+    return runtime->map_for_node(destination_of(*params), source_of(*params));
+}
+template <class MemsetParams>
+std::optional<CUresult> map_for(Entry entry, const MemsetParams* params) {
+    Runtime* runtime = params ? runtime_for(entry) : nullptr;
+    return runtime ? runtime->map_for_node(span_of(*params), {}) : std::nullopt;
+}
+std::optional<CUresult> map_for(Entry entry, CUgraphNodeParams* params) {
+    if (params && params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        return map_for(entry, &params->memcpy.copyParams);
+    if (params && params->type == CU_GRAPH_NODE_TYPE_MEMSET) return map_for(entry, &params->memset);
+    return std::nullopt;
+}
+
 }  // namespace
+
+CUresult hook_cuGraphAddMemcpyNode(Entry entry, Fn_cuGraphAddMemcpyNode real, CUgraphNode* node,
+                                   CUgraph graph, const CUgraphNode* after, size_t count,
+                                   const CUDA_MEMCPY3D* params, CUcontext context) {
+    if (const auto refused = map_for(entry, params)) return *refused;
+    return real(node, graph, after, count, params, context);
+}
+
+CUresult hook_cuGraphAddMemsetNode(Entry entry, Fn_cuGraphAddMemsetNode real, CUgraphNode* node,
+                                   CUgraph graph, const CUgraphNode* after, size_t count,
+                                   const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
+    if (const auto refused = map_for(entry, params)) return *refused;
+    return real(node, graph, after, count, params, context);
+}
+
+CUresult hook_cuGraphAddNode(Entry entry, Fn_cuGraphAddNode real, CUgraphNode* node, CUgraph graph,
+                             const CUgraphNode* after, size_t count, CUgraphNodeParams* params) {
+    if (const auto refused = map_for(entry, params)) return *refused;
+    return real(node, graph, after, count, params);
+}
+
+CUresult hook_cuGraphAddNode_v2(Entry entry, Fn_cuGraphAddNode_v2 real, CUgraphNode* node, CUgraph graph,
+                                const CUgraphNode* after, const CUgraphEdgeData* edges, size_t count,
+                                CUgraphNodeParams* params) {
+    if (const auto refused = map_for(entry, params)) return *refused;
+    return real(node, graph, after, edges, count, params);
+}
+
+CUresult hook_cuGraphMemcpyNodeSetParams(Entry entry, Fn_cuGraphMemcpyNodeSetParams real, CUgraphNode node,
+                                         const CUDA_MEMCPY3D* params) {
+    if (const auto refused = map_for(entry, params)) return *refused;
+    return real(node, params);
+}
+
+CUresult hook_cuGraphMemsetNodeSetParams(Entry entry, Fn_cuGraphMemsetNodeSetParams real, CUgraphNode node,
+                                         const CUDA_MEMSET_NODE_PARAMS* params) {
+    if (const auto refused = map_for(entry, params)) return *refused;
+    return real(node, params);
+}
+
+CUresult hook_cuGraphNodeSetParams(Entry entry, Fn_cuGraphNodeSetParams real, CUgraphNode node,
+                                   CUgraphNodeParams* params) {
+    if (const auto refused = map_for(entry, params)) return *refused;
+    return real(node, params);
+}
 
 CUresult hook_cuGraphInstantiate(Entry entry, Fn_cuGraphInstantiate real, CUgraphExec* exec, CUgraph graph,
                                  CUgraphNode* error_node, char* log, size_t log_bytes) {
@@ -107,6 +176,7 @@ CUresult hook_cuGraphExecKernelNodeSetParams_v2(Entry entry, Fn_cuGraphExecKerne
 CUresult hook_cuGraphExecMemcpyNodeSetParams(Entry entry, Fn_cuGraphExecMemcpyNodeSetParams real,
                                              CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params,
                                              CUcontext context) {
+    if (const auto refused = map_for(entry, params)) return *refused;
     const CUresult result = real(exec, node, params, context);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (runtime) runtime->graph_exec_copy_changed(exec, node, destination_of(*params), source_of(*params));
@@ -116,18 +186,18 @@ CUresult hook_cuGraphExecMemcpyNodeSetParams(Entry entry, Fn_cuGraphExecMemcpyNo
 CUresult hook_cuGraphExecMemsetNodeSetParams(Entry entry, Fn_cuGraphExecMemsetNodeSetParams real,
                                              CUgraphExec exec, CUgraphNode node,
                                              const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context) {
+    if (const auto refused = map_for(entry, params)) return *refused;
     const CUresult result = real(exec, node, params, context);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (runtime) {
-        runtime->graph_exec_copy_changed(
-            exec, node,
-            set_span(params->dst, params->pitch, params->elementSize, params->width, params->height), {});
+        runtime->graph_exec_copy_changed(exec, node, span_of(*params), {});
     }
     return result;
 }
 
 CUresult hook_cuGraphExecNodeSetParams(Entry entry, Fn_cuGraphExecNodeSetParams real, CUgraphExec exec,
                                        CUgraphNode node, CUgraphNodeParams* params) {
+    if (const auto refused = map_for(entry, params)) return *refused;
     const CUresult result = real(exec, node, params);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
     if (!runtime) return result;
@@ -142,12 +212,9 @@ CUresult hook_cuGraphExecNodeSetParams(Entry entry, Fn_cuGraphExecNodeSetParams 
             runtime->graph_exec_copy_changed(exec, node, destination_of(params->memcpy.copyParams),
                                              source_of(params->memcpy.copyParams));
             break;
-        case CU_GRAPH_NODE_TYPE_MEMSET: {
-            const auto& set = params->memset;
-            runtime->graph_exec_copy_changed(
-                exec, node, set_span(set.dst, set.pitch, set.elementSize, set.width, set.height), {});
+        case CU_GRAPH_NODE_TYPE_MEMSET:
+            runtime->graph_exec_copy_changed(exec, node, span_of(params->memset), {});
             break;
-        }
         case CU_GRAPH_NODE_TYPE_GRAPH:
             runtime->graph_exec_updated(exec, params->graph.graph);
             break;

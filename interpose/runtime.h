@@ -94,6 +94,10 @@ class Runtime {
     void capture_begins(CUstream stream, DefaultStream);
     void capture_ended(CUstream stream);
     void graph_instantiated(CUgraphExec exec, CUgraph graph);
+    /// Before a copy or memset becomes a graph's node, or a node is changed: the driver checks addresses
+    /// then, so there has to be a mapping. A value: there is no memory for it, and this is what the program
+    /// gets.
+    std::optional<CUresult> map_for_node(const CopySpan& destination, const CopySpan& source);
     /// After cuGraphExecUpdate / cuGraphExec*NodeSetParams: what the new parameters touch is added to the
     /// exec's set.
     void graph_exec_updated(CUgraphExec exec, CUgraph graph);

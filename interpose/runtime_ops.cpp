@@ -36,14 +36,33 @@ bool RuntimeState::is_capturing(CUstream stream, DefaultStream default_stream) c
 
 // The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each
 // launch.
-void RuntimeState::map_for_capture(const std::vector<BufferUse>& uses) {
+CUresult RuntimeState::map_for_capture(PendingOp& op) {
     const RelaxedCapture outside = outside_captures();
     for (auto& m : contexts) {
         std::vector<BufferUse> own;
-        for (const BufferUse& use : uses)
+        for (const BufferUse& use : op.uses)
             if (use.buffer->owner == m->residency.get()) own.push_back(use);
-        if (!own.empty()) m->residency->map_only(own.data(), own.size());
+        if (own.empty()) continue;
+        op.home = m.get();
+        if (const CUresult result = m->residency->map_only(own.data(), own.size()); result != CUDA_SUCCESS)
+            return result;
     }
+    return CUDA_SUCCESS;
+}
+
+std::optional<CUresult> Runtime::map_for_node(const CopySpan& destination, const CopySpan& source) {
+    RuntimeState& state = RuntimeState::of(this);
+    PendingOp* const op = state.open(false);
+    if (op == nullptr) return std::nullopt;
+    for (const CopySpan* span : {&destination, &source}) {
+        Buffer* const buffer = span->address != 0 ? state.find(span->address) : nullptr;
+        if (buffer != nullptr) state.add_use(*op, buffer, Access::read_write);
+    }
+    if (const CUresult result = state.map_for_capture(*op); result != CUDA_SUCCESS)
+        return state.fail(*op, result, "a graph's node").fail;
+    op->busy = false;
+    state.mutex.unlock();
+    return std::nullopt;
 }
 
 void RuntimeState::add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites) {
@@ -132,7 +151,7 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
         return {};
     }
     if (is_capturing(stream, default_stream)) {
-        map_for_capture(op.uses);
+        (void)map_for_capture(op);  // where that fails the driver refuses the call, and spoils the capture
         op.busy = false;
         mutex.unlock();
         return {};

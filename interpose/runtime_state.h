@@ -86,7 +86,7 @@ struct RuntimeState : Runtime {
     /// the program's: an unsafe call would spoil the capture.
     RelaxedCapture outside_captures() const { return RelaxedCapture(api, timeline->capturing()); }
     void add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites = false);
-    void map_for_capture(const std::vector<BufferUse>& uses);
+    CUresult map_for_capture(PendingOp& op);
     void tell_name(Residency* owner, FunctionInfo& info);
     void scan_payload(const CopySpan& destination, const CopySpan& source);
     void add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra);

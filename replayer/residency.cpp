@@ -340,6 +340,7 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
 CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
     ++stamp_;
     for (std::size_t i = 0; i < count; ++i) uses[i].buffer->stamp = stamp_;
+    why_.clear();
     ContextScope scope(api_, context_);
     for (std::size_t i = 0; i < count;) {
         Buffer& b = *uses[i].buffer;
@@ -351,7 +352,10 @@ CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
             i = 0;
             continue;
         }
-        if (result != CUDA_SUCCESS) return result;
+        if (result != CUDA_SUCCESS) {
+            if (result == CUDA_ERROR_OUT_OF_MEMORY) why_ = why_not(uses, count);
+            return result;
+        }
         ++i;
     }
     return CUDA_SUCCESS;

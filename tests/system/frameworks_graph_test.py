@@ -80,10 +80,82 @@ print("same")
 '''
 
 
-def run(memory):
+NODES = '''
+import ctypes as c
+cuda = c.CDLL("libcuda.so.1")
+u64, size = c.c_uint64, c.c_size_t
+def call(name, *arguments):
+    result = getattr(cuda, name)(*arguments)
+    assert result == 0, (name, result)
+def side(name):
+    return [*((name + n, size) for n in ("X", "Y", "Z", "LOD")), (name + "Type", c.c_int), (name + "Host", c.c_void_p), (name + "Device", u64),
+            (name + "Array", c.c_void_p), (name + "Reserved", c.c_void_p), (name + "Pitch", size), (name + "Height", size)]
+class Copy(c.Structure):
+    _fields_ = [*side("src"), *side("dst"), ("width", size), ("height", size), ("depth", size)]
+class Set(c.Structure):
+    _fields_ = [("dst", u64), ("pitch", size), ("value", c.c_uint), ("element", c.c_uint), ("width", size), ("height", size)]
+class AnyNode(c.Structure):
+    class Body(c.Union):
+        class CopyBody(c.Structure):
+            _fields_ = [("flags", c.c_int), ("reserved", c.c_int), ("context", c.c_void_p), ("copy", Copy)]
+        class SetBody(c.Structure):
+            _fields_ = [("set", Set), ("context", c.c_void_p)]
+        _fields_ = [("copy", CopyBody), ("set", SetBody), ("all", c.c_longlong * 29)]
+    _fields_ = [("type", c.c_int), ("reserved0", c.c_int * 3), ("body", Body), ("reserved1", c.c_longlong)]
+context = c.c_void_p()
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", c.byref(context), 0)
+call("cuCtxSetCurrent", context)
+N = 1 << 20
+host = (c.c_uint * N)(*([7] * N))
+def allocate():
+    address = u64()
+    call("cuMemAlloc_v2", c.byref(address), size(4 * N))
+    return address.value
+def copy_to(address):
+    return Copy(srcType=1, srcHost=c.addressof(host), dstType=2, dstDevice=address, width=4 * N, height=1, depth=1)
+def set_to(address, value):
+    return Set(address, 0, value, 4, N, 1)
+def add(name, params, *more):
+    node = c.c_void_p()
+    call(name, c.byref(node), graph, None, *more, size(0), c.byref(params), *([context] if name != "cuGraphAddNode_v2" else []))
+    return node
+def crowd_out():
+    for address in others:
+        call("cuMemsetD32_v2", u64(address), c.c_uint(1), size(N))
+graph, instance = c.c_void_p(), c.c_void_p()
+call("cuGraphCreate", c.byref(graph), 0)
+# None of these has been used by anything when its node is made.
+buffers, others = [allocate() for _ in range(8)], [allocate() for _ in range(6)]
+copying, setting = add("cuGraphAddMemcpyNode", copy_to(buffers[0])), add("cuGraphAddMemsetNode", set_to(buffers[1], 3))
+any_copy, any_set = AnyNode(type=1), AnyNode(type=2)
+any_copy.body.copy.copy, any_set.body.set.set = copy_to(buffers[2]), set_to(buffers[3], 4)
+add("cuGraphAddNode_v2", any_copy, None)
+add("cuGraphAddNode_v2", any_set, None)
+call("cuGraphMemcpyNodeSetParams", copying, c.byref(copy_to(buffers[4])))
+call("cuGraphMemsetNodeSetParams", setting, c.byref(set_to(buffers[5], 5)))
+call("cuGraphInstantiateWithFlags", c.byref(instance), graph, c.c_ulonglong(0))
+call("cuGraphLaunch", instance, None)
+crowd_out()
+call("cuGraphExecMemcpyNodeSetParams", instance, copying, c.byref(copy_to(buffers[6])), context)
+call("cuGraphExecMemsetNodeSetParams", instance, setting, c.byref(set_to(buffers[7], 6)), context)
+crowd_out()
+# Back to what is swapped out by now.
+call("cuGraphExecMemcpyNodeSetParams", instance, copying, c.byref(copy_to(buffers[4])), context)
+call("cuGraphLaunch", instance, None)
+def words(address):
+    out = (c.c_uint * 2)()
+    call("cuMemcpyDtoH_v2", out, u64(address + 4 * (N - 2)), size(8))
+    return list(out)
+assert [words(buffers[i])[1] for i in (2, 3, 4, 5, 7)] == [7, 4, 7, 5, 6], [words(b) for b in buffers]
+print("same")
+'''
+
+
+def run(memory, program=PROGRAM):
     script, report = os.path.join(suite.scratch, "graph.py"), os.path.join(suite.scratch, "report.txt")
     with open(script, "w") as file:
-        file.write(PROGRAM)
+        file.write(program)
     done = suite.run([os.path.join(suite.root, "scripts/softgpu"), "--build", suite.build, "--memory", "64MiB", "--", suite.path("swapadvisor"),
                       "run", "--memory", memory, "--planner", "none", "-o", report, "--", sys.executable, script])
     equal((done.returncode, done.stdout), (0, "same\n"), done.stderr)
@@ -107,6 +179,12 @@ def _():
     equal(peak_mib(text), 36)
     assert "graph launched node by node" in text, text
     assert int(re.search(r"ops per iteration +(\d+)", text)[1]) in (8, 16, 24, 32), text
+
+
+@suite.test("graphs: copies and memsets become nodes, and change, while their memory has no mapping")
+def _():
+    run("60MiB", NODES)
+    run("22MiB", NODES)
 
 
 suite.main()

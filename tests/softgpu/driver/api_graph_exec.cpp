@@ -51,9 +51,7 @@ CUgraphNode_st* own(CUgraphExec exec, CUgraphNode node) {
 CUgraphExecUpdateResult compatible(const Work& from, const Work& to) {
     if (const auto* a = std::get_if<CopyWork>(&from)) {
         const auto& b = std::get<CopyWork>(to);
-        if (on_device(a->from.address) != on_device(b.from.address) ||
-            on_device(a->to.address) != on_device(b.to.address))
-            return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+        if (a->sides != b.sides) return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     } else if (const auto* k = std::get_if<KernelWork>(&from)) {
         const auto& b = std::get<KernelWork>(to);
         if (k->resolved->module->context != b.resolved->module->context)

@@ -50,6 +50,8 @@ CUgraphNode_st* Graph::add(Work work, const std::vector<CUgraphNode_st*>& after)
     node->graph = this;
     node->type = type_of(work);
     node->work = std::move(work);
+    if (auto* copy = std::get_if<CopyWork>(&node->work); copy && !copy->sides)
+        copy->sides = {on_device(copy->from.address), on_device(copy->to.address)};
     node->id = node->origin = ++g_ids;
     node->dependencies = after;
     node->edges.resize(after.size());

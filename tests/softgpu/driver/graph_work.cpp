@@ -36,6 +36,7 @@ CUresult copy_work(CUctx_st* context, const CUDA_MEMCPY3D* p, Work* out) {
     CopyWork w;
     if (const CUresult r = copy_from_3d(*p, &w); r != CUDA_SUCCESS) return r;
     if (const CUresult r = validate(context, w); r != CUDA_SUCCESS) return r;
+    w.sides = {on_device(w.from.address), on_device(w.to.address)};
     *out = std::move(w);
     return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <variant>
 
 #include "tests/softgpu/driver/core.h"
@@ -36,6 +37,13 @@ struct CopyWork {
     CUDA_MEMCPY3D original{};  ///< as given, for the getters of graph nodes
     bool peer = false;         ///< cuMemcpyPeer*: each side is reached through its own device
     std::shared_ptr<std::vector<std::byte>> staged;  ///< contents of a pageable source, taken at the call
+    /// Of a graph's node: which sides are device memory, as it was when the node was made. The memory may
+    /// have gone since.
+    struct Sides {
+        bool from_device, to_device;
+        bool operator==(const Sides&) const = default;
+    };
+    std::optional<Sides> sides;
     bool linear() const { return height == 1 && depth == 1; }
     std::uint64_t bytes() const { return width * height * depth; }
 };
