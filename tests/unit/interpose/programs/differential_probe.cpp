@@ -262,7 +262,7 @@ void streams_and_graphs() {
     size_t nodes = 0;
     CALL(cuGraphGetNodes, graph, nullptr, &nodes);
     value("nodes", nodes);
-    CALL(cuGraphInstantiate, &exec, graph, 0);
+    CALL(cuGraphInstantiateWithFlags, &exec, graph, 0);
     unsigned char bytes[2] = {0, 0};
     for (int i = 0; i < 2; ++i) {
         CALL(cuMemsetD8, p, 0, kBig);
