@@ -199,7 +199,8 @@ int start_watcher(const std::string& program, bool driver_missing) {
                        program);
         } else if (read(ends[0], &word, 1) != 1 && !driver_missing) {
             // Its end is closed. (What is linked to a driver that is not there cannot load anything.)
-            fmt::print(stderr, "swapadvisor: {} ended before it had loaded the shim\n", program);
+            fmt::print(stderr, "swapadvisor: {} has not loaded the shim: it ended without SwapAdvisor\n",
+                       program);
         }
         _exit(0);
     }
