@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -206,6 +207,17 @@ Quick quick_plan(PlanRequest& request, const PlannerLibrary& library, const json
     return best;
 }
 
+// For those who want to see what was planned for: whole or not at all, as the process may end at any moment.
+void keep_graph(const std::string& graph) {
+    const char* path = std::getenv("SWAPADVISOR_KEEP_GRAPH");
+    if (path == nullptr || graph.empty()) return;
+    const std::string unfinished = std::string(path) + ".new";
+    std::ofstream file(unfinished);
+    file << graph;
+    file.close();
+    if (file) std::rename(unfinished.c_str(), path);
+}
+
 }  // namespace
 
 Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std::vector<std::int32_t>& ids) {
@@ -286,7 +298,7 @@ void run_planner(PlanRequest& request, const OfferPlan& offer) try {
     } else if (!request.cancel->load() && !request.another_try) {
         say("no plan (fast): %s", quick.error.c_str());
     }
-    if (const char* keep = std::getenv("SWAPADVISOR_KEEP_GRAPH")) std::ofstream(keep) << quick.graph;
+    keep_graph(quick.graph);
     if (library.bound != nullptr && request.on_bound && !request.cancel->load())
         request.on_bound(library.bound(quick.graph.c_str(), request.limit_bytes));
     if (config().planner == "fast" || request.cancel->load()) return;
