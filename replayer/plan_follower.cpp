@@ -267,6 +267,11 @@ void PlanFollower::moved(CUresult result) {
 
 // False if it has to wait for chunks that are still held.
 bool PlanFollower::issue_in(const PlanScript::Step& step, std::int32_t position) {
+    // Its op had to bring it by itself: made up for now, it would only be in the way of the next.
+    if (step.before <= position) {
+        ++late;
+        return true;
+    }
     PlannedPool* pool = residency_.pool();
     Buffer* b = pool->buffer(step.tensor);
     if (b == nullptr || b->place != Place::absent || b->backed) {
@@ -274,12 +279,8 @@ bool PlanFollower::issue_in(const PlanScript::Step& step, std::int32_t position)
         return true;
     }
     const CUresult result = pool->vacant(step.tensor) ? pool->claim(*b, false) : CUDA_ERROR_NOT_READY;
-    if (result == CUDA_ERROR_NOT_READY) {
-        if (step.before > position)
-            return false;  // the program may still free what is there, or an op may get it
-        ++late;
-        return true;
-    }
+    // The program may still free what is there, or an op may get it.
+    if (result == CUDA_ERROR_NOT_READY) return false;
     if (result == CUDA_SUCCESS) residency_.copy_in(*b, mark_of(step.after));
     return true;
 }

@@ -34,6 +34,13 @@ def _():
           f"{copied['measured_ns_per_iteration']} ns, then {proved['measured_ns_per_iteration']} ns")
 
 
+@suite.test("every iteration brings what the plan says, also when the first ones were late")
+def _():
+    report = run("read-only")
+    equal(report["in_bytes_per_iteration"], 5 * PIECE)
+    assert abs(report["measured_ns_per_iteration"] / report["predicted_ns"] - 1) < 0.03, report["measured_ns_per_iteration"]
+
+
 @suite.test("what changes later, against all that was seen, is copied out and right")
 def _():
     for change in ("every page", "the last byte alone"):
