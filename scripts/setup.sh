@@ -4,6 +4,8 @@ set -eu
 
 PACKAGES="build-essential ccache python3 catch2 libtbb-dev libunwind-dev libcli11-dev nlohmann-json3-dev libfmt-dev
     libzstd-dev liblz4-dev libxxhash-dev coinor-libclp-dev libdw-dev zlib1g-dev libjs-chart.js clang-format clang-tidy"
+# Tests that need it are skipped without it.
+OPTIONAL="chromium-headless-shell"
 
 info=/var/lib/dpkg/info
 if [ ! -d "$info" ]; then
@@ -32,3 +34,5 @@ fi
 $sudo apt-get update -q >&2 || echo "setup: apt-get update failed, trying with the lists at hand" >&2
 DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends $missing >&2 ||
     { echo "error: apt-get could not install$missing" >&2; exit 1; }
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends $OPTIONAL >&2 ||
+    echo "setup: going on without $OPTIONAL" >&2

@@ -201,7 +201,7 @@ def _():
 
 @suite.test("digits trains to the same weights at a fraction of its memory, at the predicted speed")
 def _():
-    words = ["--width", "32", "--batch", "256", "--depth", "6" if LONG else "3", "--eval-every", "0", "--epochs", "8" if LONG else "3"]
+    words = ["--width", "32", "--batch", "256", "--depth", "6" if LONG else "3", "--eval-every", "0", "--epochs", "8"]
     timings = os.path.join(suite.scratch, "timings")
     plain_run = play([DIGITS, *words, "--timings", timings])
     peak = plain_run.stats["devices"][0]["peak_bytes"]
