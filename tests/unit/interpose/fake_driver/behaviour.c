@@ -1,10 +1,12 @@
 /* What little sense the fake driver has: look-ups, handles, addresses and properties that a runtime above it
- * needs. Memory is never touched. Environment: FAKE_DRIVER_MISSING=a,b    symbols that cuGetProcAddress
- * answers NOT_FOUND for FAKE_DRIVER_FAIL=a=2,b=1   symbols that return this error (those without behaviour
- * here) FAKE_DRIVER_PRIVATE=1      cuGetProcAddress answers with addresses that no symbol has
+ * needs. Memory is never touched. Environment:
+ *   FAKE_DRIVER_MISSING=a,b    symbols that cuGetProcAddress answers NOT_FOUND for
+ *   FAKE_DRIVER_FAIL=a=2,b=1   symbols that return this error (those without behaviour here)
+ *   FAKE_DRIVER_PRIVATE=1      cuGetProcAddress answers with addresses that no symbol has
  *   FAKE_DRIVER_VERSION=N      driver version, 13000 by default
  *   FAKE_DRIVER_MEMORY=BYTES   device memory, 16 GiB by default
- *   FAKE_DRIVER_NO_VMM=1       the device has no virtual memory management */
+ *   FAKE_DRIVER_NO_VMM=1       the device has no virtual memory management
+ *   FAKE_DRIVER_COUNT=0        calls are not counted */
 #define _GNU_SOURCE
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -55,7 +57,8 @@ static long number(const char* variable, long otherwise) {
     return text && *text ? atol(text) : otherwise;
 }
 
-__attribute__((constructor)) static void read_failures(void) {
+__attribute__((constructor)) static void read_environment(void) {
+    fake_counting = number("FAKE_DRIVER_COUNT", 1) != 0;
     if (!getenv("FAKE_DRIVER_FAIL")) return;
     for (unsigned i = 0; i < fake_entry_count; ++i) {
         *fake_entries[i].result = listed("FAKE_DRIVER_FAIL", fake_entries[i].symbol);
@@ -88,7 +91,7 @@ API const char* fake_choose(const char* name, int version, uint64_t flags) {
     do {                                                       \
         static const struct fake_entry* entry_;                \
         if (!entry_) entry_ = find(symbol);                    \
-        ++*entry_->count;                                      \
+        if (fake_counting) ++*entry_->count;                   \
         if (*entry_->result) return (CUresult)*entry_->result; \
     } while (0)
 

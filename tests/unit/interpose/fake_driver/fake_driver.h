@@ -11,3 +11,4 @@ struct fake_entry {
 
 extern const struct fake_entry fake_entries[];
 extern const unsigned fake_entry_count;
+extern int fake_counting; /* FAKE_DRIVER_COUNT=0: calls really do nothing */
