@@ -320,7 +320,12 @@ void PlanDirector::run_job(const Job& job) {
         return managed_.recorder->function_name(function);
     };
     request.cancel = &end_job_;
-    request.on_bound = [this](std::int64_t ns) {
+    request.on_bound = [this, &job](std::int64_t ns) {
+        // A plan that is made again has less room: its bound is higher, and does not hold for what ran
+        // before.
+        const std::uint64_t signature = job.script->iteration().signature;
+        if (bound_signature_ == signature) ns = std::min(ns, lower_bound_ns_.load());
+        bound_signature_ = signature;
         lower_bound_ns_.store(ns);
         any_ready_.store(true, std::memory_order_relaxed);
     };

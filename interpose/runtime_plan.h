@@ -118,6 +118,7 @@ class PlanDirector {
     std::chrono::steady_clock::time_point search_began_, noted_at_;
     std::atomic<bool> any_ready_{false};
     std::atomic<std::int64_t> lower_bound_ns_{-1};
+    std::uint64_t bound_signature_ = 0;  ///< of the iteration that it is of; the background thread's own
     std::atomic<bool> stopping_{false};
     std::atomic<bool> end_job_{false};  ///< the job in progress should come to its end
 };

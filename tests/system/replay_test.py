@@ -213,6 +213,7 @@ def _():
         for what in ("races", "strictness_errors", "illegal_accesses"):
             equal(done.stats[what], 0, what)
         predicted = done.report["predicted_ns"]
+        assert predicted >= done.report["lower_bound_ns"] > 0, (predicted, done.report["lower_bound_ns"])
         steady = [int(line) for line in open(timings)][-8:]
         near(statistics.median(steady), predicted, f"peak/{part}")
         print(f"# peak {peak}, limit 1/{part}: predicted {predicted} ns, measured {statistics.median(steady)} ns, "
