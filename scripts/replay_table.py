@@ -133,7 +133,7 @@ def digits(bench, parts):
 
 
 def graph(bench, name, parts, pause):
-    """A graph's iteration takes no real time to play, so the planner is given some: one long pause."""
+    """A graph's iteration takes no real time to play, so the recorder and the planner are given some: two long pauses."""
     path = ROOT / "tests/graphs" / f"{name}.json"
     player = [bench.build / "workloads/graph_player", path]
     program = [*player, "--iterations", bench.args.iterations]
@@ -142,7 +142,7 @@ def graph(bench, name, parts, pause):
     if ample["result"] is None:
         sys.exit(f"replay_table: {name} failed with enough memory: {ample['stderr']}")
     peak = int(re.search(r"peak (\d+) bytes", ample["stdout"])[1])
-    program += ["--pause", pause, "--pause-before", 5]
+    program += ["--pause", pause // 2, "--pause-before", 3, "--pause-before", 5]
     for part in parts:
         limit = 40 * GIB if part == 0 else peak // part // PAGE * PAGE
         yield bench.row(name, part, limit, peak, ample, program, device, host_memory="4TiB")
@@ -209,7 +209,7 @@ def main():
     args = parser.parse_args()
     limits = {name: ((0,) if name in GRAPHS else ()) + (2, 4, 8, 12) for name in ("digits", *GRAPHS)}
     if args.quick:
-        args.planner, args.seconds, args.bound_seconds, args.pause = "fast", 1, 0.2, 6
+        args.planner, args.seconds, args.bound_seconds, args.pause = "fast", 1, 0.2, 12
         args.width, args.depth, args.epochs = 8, 20, 9
         limits = {"digits": (12,), "bert-256": (8,), "inceptionv3-1536": (4,)}
     if args.parts:

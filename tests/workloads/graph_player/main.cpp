@@ -1,5 +1,6 @@
 // Plays a training iteration given as a graph file on a CUDA device: real allocations, one small kernel per
 // op.
+#include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "player.h"
 
@@ -22,7 +24,7 @@ const char* const usage =
     "  --timings FILE   write the device time of every iteration, in ns, one a line\n"
     "  --pause MS       let that much real time pass before each iteration: playing is quick, planners are "
     "not (0)\n"
-    "  --pause-before I  pause only before iteration I, counted from 0 (each)\n"
+    "  --pause-before I  pause only before iteration I, counted from 0 (each); may be repeated\n"
     "  --mark           tell whoever listens where each iteration starts (swapadvisor_iteration)\n"
     "  --info           print the size of the graph and stop\n"
     "  --help           this text\n";
@@ -35,7 +37,7 @@ const char* const usage =
 struct Options {
     std::string graph, timings;
     std::uint64_t iterations = 3, pause_ms = 0;
-    std::uint64_t pause_before = 0;  // 0: each
+    std::vector<std::uint64_t> pause_before;  // none: each
     bool info = false;
     player::Settings settings;
 };
@@ -67,7 +69,7 @@ Options parse(int argc, char** argv) {
         } else if (is("--pause")) {
             o.pause_ms = number(name, value());
         } else if (is("--pause-before")) {
-            o.pause_before = number(name, value());
+            o.pause_before.push_back(number(name, value()));
         } else if (is("--timings")) {
             o.timings = value();
         } else if (is("--mark")) {
@@ -90,7 +92,8 @@ void play(const Options& o, const player::Graph& graph) {
         wrong(o.timings + ": cannot be written");
     player::Player player(graph, o.settings);
     for (std::uint64_t i = 0; i < o.iterations; ++i) {
-        if (o.pause_before == 0 || o.pause_before == i)
+        const auto& named = o.pause_before;
+        if (named.empty() || std::find(named.begin(), named.end(), i) != named.end())
             std::this_thread::sleep_for(std::chrono::milliseconds(o.pause_ms));
         const double ns = player.iterate(true);
         std::printf("iteration %" PRIu64 " device ns %.0f\n", i, ns);
