@@ -81,6 +81,7 @@ setup:
 demo: all
 	scripts/demo.py --build $(BUILD)
 
+test: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 test: all $(TEST_DEPS) $(filter $(BUILD)/%,$(TEST_SUITES))
 	tests/run_suites.py --build $(BUILD) $(TEST_SUITES)
 

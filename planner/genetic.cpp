@@ -1,6 +1,5 @@
 #include "planner/genetic.h"
 
-#include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "planner/bound_advice.h"
 #include "planner/chromosome.h"
+#include "planner/parallel.h"
 #include "planner/simple_planners.h"
 
 namespace swapadvisor::planner {
@@ -200,7 +200,7 @@ void Search::seed_from_bound(const std::vector<OpId>& program) {
     // spend all of it here: some graphs and machines make programmes that take minutes.
     const double seconds =
         options_.generations > 0 ? 1e9 : std::max(0.0, options_.seconds - elapsed_()) * 0.4;
-    tbb::parallel_for(std::size_t{0}, std::size(spares), [&](std::size_t i) {
+    in_parallel(std::size(spares), [&](std::size_t i) {
         const double room = static_cast<double>(problem_.chunk_bytes * problem_.chunks) * (1 - spares[i]);
         advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room), seconds);
     });
@@ -455,17 +455,14 @@ Built Search::run() {
         for (int number = 1; !stop() && !optimal(); ++number) {
             if (options_.generations > 0 && number > options_.generations) break;
             arena.execute([&] {
-                tbb::parallel_for(
-                    std::size_t{0}, islands_.size(),
-                    [&](std::size_t i) {
-                        Island& island = islands_[i];
-                        generation(island, i, number);
-                        const bool optimal_now = !island.population.empty() &&
-                                                 island.population.front().fitness <= problem_.compute_ns;
-                        if (number <= build_period || number % build_period == 0 || optimal_now)
-                            build_best(island);
-                    },
-                    tbb::simple_partitioner());
+                in_parallel(islands_.size(), [&](std::size_t i) {
+                    Island& island = islands_[i];
+                    generation(island, i, number);
+                    const bool optimal_now = !island.population.empty() &&
+                                             island.population.front().fitness <= problem_.compute_ns;
+                    if (number <= build_period || number % build_period == 0 || optimal_now)
+                        build_best(island);
+                });
             });
             if (islands_.size() > 1 && number % migration_period == 0) {
                 std::vector<Individual> travellers;

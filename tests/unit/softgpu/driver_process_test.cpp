@@ -1,6 +1,7 @@
 // Sharing memory and events between processes, and programs that poll memory.
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <iostream>
 #include <thread>
@@ -122,7 +123,7 @@ TEST_CASE(
         Gpu gpu;
         void* host = nullptr;
         OK(cuMemAllocHost(&host, 4096));
-        auto* flag = static_cast<volatile unsigned*>(host);
+        auto* flag = static_cast<unsigned*>(host);
         CUdeviceptr p = 0;
         OK(cuMemAlloc(&p, 64));
         OK(cuMemsetD32(p, 0, 16));
@@ -135,7 +136,7 @@ TEST_CASE(
                 OK(gpu.put(p, turn, s));
             std::thread writer([&] {
                 usleep(30000);  // by now the other thread waits for the stream
-                *flag = turn;
+                std::atomic_ref(*flag).store(turn);
             });
             OK(cuStreamSynchronize(s));
             writer.join();
