@@ -4,8 +4,7 @@
 //
 // Looked at are the first launches of a kernel in one shape and then ever fewer, and no more bytes are hashed
 // than swapping has copied: hashing goes at the pace of the device's memory, which is ten times that of the
-// bus and more. Nothing here waits. Guarded by the runtime's
-// lock; the context is current.
+// bus and more. Nothing here waits. Guarded by the runtime's lock; the context is current.
 #pragma once
 
 #include <cstdint>

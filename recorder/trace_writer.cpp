@@ -108,9 +108,6 @@ void TraceWriter::append(const std::uint64_t* words, std::size_t count) {
                 break;
             case RecordType::duration:
             case RecordType::stall:
-                put_signed(difference(last_.seq, words[1]));
-                put(words[2]);
-                break;
             case RecordType::content:
                 put_signed(difference(last_.seq, words[1]));
                 put(words[2]);

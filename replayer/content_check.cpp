@@ -7,9 +7,8 @@ namespace {
 constexpr std::size_t kMostTensors = 1 << 14;  // half a megabyte of device memory
 }
 
-std::unique_ptr<ContentCheck> ContentCheck::open(const DriverApi& api, CUdevice device,
-                                                 std::shared_ptr<const ContentHash> hash) {
-    if (!hash) hash = ContentHash::load(api, device);
+std::unique_ptr<ContentCheck> ContentCheck::open(const DriverApi& api, CUdevice device) {
+    auto hash = ContentHash::load(api, device);
     if (!hash) return nullptr;
     std::unique_ptr<ContentCheck> self(new ContentCheck(api));
     self->hash_ = std::move(hash);

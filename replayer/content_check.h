@@ -18,8 +18,7 @@ namespace swapadvisor {
 class ContentCheck {
   public:
     /// The context is current and no capture is open. Null where the device or the driver cannot.
-    static std::unique_ptr<ContentCheck> open(const DriverApi& api, CUdevice device,
-                                              std::shared_ptr<const ContentHash> hash);
+    static std::unique_ptr<ContentCheck> open(const DriverApi& api, CUdevice device);
 
     /// From here on tensor numbers are those of another plan, of which `watched` are worth a hash.
     void watch(const std::vector<bool>& watched);

@@ -29,6 +29,18 @@ namespace swapadvisor {
     "\txor.b64 %x, %x, %y;\n"                                            \
     "\tadd.u64 %b, %b, %x;\n"
 
+// %i: the thread's number, %stride: how many there are, %pairs: whole 16 bytes of %bytes.
+#define SWAPADVISOR_GRID_STRIDE      \
+    "\tmov.u32 %t, %tid.x;\n"        \
+    "\tmov.u32 %n, %ntid.x;\n"       \
+    "\tmov.u32 %c, %ctaid.x;\n"      \
+    "\tmad.lo.u32 %t, %c, %n, %t;\n" \
+    "\tmov.u32 %c, %nctaid.x;\n"     \
+    "\tmul.lo.u32 %n, %n, %c;\n"     \
+    "\tcvt.u64.u32 %i, %t;\n"        \
+    "\tcvt.u64.u32 %stride, %n;\n"   \
+    "\tshr.u64 %pairs, %bytes, 4;\n"
+
 /// `hash`(data, bytes, sum): adds to the two words at `sum` two mixes of each 16 bytes and their place. Sums
 /// do not depend on the order of their terms, so any grid gives the same. `data` is aligned to 16 bytes; what
 /// is left over at the end is taken byte by byte, as words with places of their own.
@@ -48,16 +60,7 @@ constexpr const char* kContentKernels = R"(.version 6.4
 	ld.param.u64 %sum, [sum];
 	cvta.to.global.u64 %data, %data;
 	cvta.to.global.u64 %sum, %sum;
-	mov.u32 %t, %tid.x;
-	mov.u32 %n, %ntid.x;
-	mov.u32 %c, %ctaid.x;
-	mad.lo.u32 %t, %c, %n, %t;
-	mov.u32 %c, %nctaid.x;
-	mul.lo.u32 %n, %n, %c;
-	cvt.u64.u32 %i, %t;
-	cvt.u64.u32 %stride, %n;
-	shr.u64 %pairs, %bytes, 4;
-	mov.u64 %a, 0;
+)" SWAPADVISOR_GRID_STRIDE R"(	mov.u64 %a, 0;
 	mov.u64 %b, 0;
 WORDS:
 	setp.ge.u64 %done, %i, %pairs;
@@ -128,16 +131,7 @@ FOLD:
 	ld.param.u64 %bytes, [bytes];
 	cvta.to.global.u64 %from, %from;
 	cvta.to.global.u64 %to, %to;
-	mov.u32 %t, %tid.x;
-	mov.u32 %n, %ntid.x;
-	mov.u32 %c, %ctaid.x;
-	mad.lo.u32 %t, %c, %n, %t;
-	mov.u32 %c, %nctaid.x;
-	mul.lo.u32 %n, %n, %c;
-	cvt.u64.u32 %i, %t;
-	cvt.u64.u32 %stride, %n;
-	shr.u64 %pairs, %bytes, 4;
-WORDS:
+)" SWAPADVISOR_GRID_STRIDE R"(WORDS:
 	setp.ge.u64 %done, %i, %pairs;
 	@%done bra LEFT_OVER;
 	shl.b64 %at, %i, 4;
@@ -167,6 +161,7 @@ BYTES:
 }
 )";
 
+#undef SWAPADVISOR_GRID_STRIDE
 #undef SWAPADVISOR_ABSORB
 
 }  // namespace swapadvisor

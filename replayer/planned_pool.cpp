@@ -191,8 +191,7 @@ void PlannedPool::hide(Binding& binding, const MarkSet& uses) {
     binding.last = uses;
     ++leaving_count_;
     for (std::uint32_t a : binding.atoms) leaving_[a] = &binding;
-    // So that it can be told when they are done.
-    uses.for_each([&](Mark mark) { residency_.timeline().record(mark.queue); });
+    residency_.timeline().record(uses);
 }
 
 void PlannedPool::stay(Binding& binding) {
@@ -218,9 +217,7 @@ void PlannedPool::hide_finished() {
     if (leaving_count_ == 0) return;
     for (Binding& binding : bindings_) {
         if (!binding.leaving) continue;
-        bool done = true;
-        binding.last.for_each([&](Mark mark) { done = done && residency_.timeline().done(mark); });
-        if (done) finish_hiding(binding);
+        if (residency_.timeline().done(binding.last)) finish_hiding(binding);
     }
 }
 

@@ -434,7 +434,7 @@ void Residency::note_drop(Buffer& buffer) {
 bool Residency::check_contents() {
     if (!content_) {
         ContextScope scope(api_, context_);
-        content_ = ContentCheck::open(api_, device_, nullptr);
+        content_ = ContentCheck::open(api_, device_);
     }
     return content_ != nullptr;
 }

@@ -199,7 +199,6 @@ class Residency {
     Buffer* victim();
     bool is_leaving(const Buffer& buffer) const;
     bool movable(const Buffer& buffer) const { return buffer.holds == 0 && buffer.escaped == nullptr; }
-    bool done(const MarkSet& marks);
     void touch(Buffer& buffer);
     void unlink(Buffer& buffer);
     void note_resident();

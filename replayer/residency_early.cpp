@@ -10,12 +10,6 @@ constexpr std::size_t kLeaving = 8;  // copies out under way, or done and not ne
 constexpr int kUnfinished = 2;       // looks at what is not done, per call: each may ask the driver
 }  // namespace
 
-bool Residency::done(const MarkSet& marks) {
-    bool all = true;
-    marks.for_each([&](Mark mark) { all = all && timeline_.done(mark); });
-    return all;
-}
-
 std::uint64_t Residency::leaving_pages() const {
     std::uint64_t pages = 0;
     for (const Leaving& entry : leaving_) pages += entry.buffer->pages();
@@ -28,8 +22,7 @@ bool Residency::send_early(Buffer& b) {
         if (!b.host) b.host = host_.take_pinned(b.bytes);
         if (!b.host || save(b) != CUDA_SUCCESS) return false;
     }
-    // So that it can be told when they are done.
-    b.uses.for_each([&](Mark mark) { timeline_.record(mark.queue); });
+    timeline_.record(b.uses);
     leaving_.push_back({&b, b.stamp, b.slot});
     return true;
 }
@@ -49,7 +42,7 @@ std::uint64_t Residency::take_from_leaving(std::uint64_t pages) {
             ++i;
             continue;
         }
-        if (!done(b.uses) || !done(b.ready)) {
+        if (!timeline_.done(b.uses) || !timeline_.done(b.ready)) {
             ++unfinished;
             ++i;
             continue;

@@ -76,7 +76,7 @@ bool Residency::reclaim_cached(std::uint64_t pages, bool may_wait) {
         chosen = std::find_if(cached_.begin(), cached_.end(),
                               [](const auto& entry) { return !entry.second.empty(); });
     Cached entry = chosen->second.front();
-    if (!may_wait && !done(entry.slot->guard)) return false;
+    if (!may_wait && !timeline_.done(entry.slot->guard)) return false;
     if (timeline_.wait(entry.slot->guard) != CUDA_SUCCESS) return false;
     if (memory_.unmap(entry.range.address, entry.range.pages) != CUDA_SUCCESS) return false;
     chosen->second.erase(chosen->second.begin());

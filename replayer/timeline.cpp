@@ -80,6 +80,10 @@ CUresult Timeline::record(QueueId id) {
     return CUDA_SUCCESS;
 }
 
+void Timeline::record(const MarkSet& marks) {
+    marks.for_each([&](Mark mark) { record(mark.queue); });
+}
+
 const Timeline::Entry* Timeline::event_for(QueueId id, Seq seq) {
     Queue& q = queues_[id];
     auto found = std::lower_bound(q.events.begin(), q.events.end(), seq,
@@ -128,6 +132,12 @@ bool Timeline::done(Mark mark) {
     if (found == q.events.end() || api_.cuEventQuery_(found->event) != CUDA_SUCCESS) return false;
     q.completed = found->seq;
     return true;
+}
+
+bool Timeline::done(const MarkSet& marks) {
+    bool all = true;
+    marks.for_each([&](Mark mark) { all = all && done(mark); });
+    return all;
 }
 
 CUresult Timeline::wait(Mark mark) {

@@ -65,8 +65,11 @@ class Timeline {
 
     /// Puts an event behind what was issued last, so that waiting for that point does not wait for more.
     CUresult record(QueueId queue);
+    /// The same for the queues of all marks, so that done() can tell later; what fails stays unknown.
+    void record(const MarkSet& marks);
 
-    bool done(Mark mark);      ///< never blocks; false when unknown
+    bool done(Mark mark);  ///< never blocks; false when unknown
+    bool done(const MarkSet& marks);
     CUresult wait(Mark mark);  ///< blocks the host
     CUresult wait(const MarkSet& marks);
     CUresult wait_all(CUcontext context);  ///< for everything issued so far on the context's queues

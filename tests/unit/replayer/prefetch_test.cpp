@@ -7,16 +7,10 @@ using namespace swapadvisor;
 using namespace swapadvisor::fake;
 
 namespace {
-struct World {
-    World(std::uint64_t seed, double laziness, std::uint64_t pages, Training::Shape shape) {
-        reset(seed, laziness);
-        timeline = std::make_unique<Timeline>(api());
-        CUresult result;
-        residency = Residency::create(api(), *timeline, context(), 0, options(pages), result);
-        manager = std::make_unique<FollowingManager>(*residency);
+struct World : FollowingWorld {
+    World(std::uint64_t seed, double laziness, std::uint64_t pages, Training::Shape shape)
+        : FollowingWorld(seed, laziness, pages, shape) {
         manager->making = false;
-        program = std::make_unique<Program>(*residency, *manager, shape.streams);
-        training = std::make_unique<Training>(*program, shape);
     }
     /// What `steps` calls moved.
     ResidencyCounts moved(const std::function<void()>& step, int steps) {
@@ -29,17 +23,6 @@ struct World {
         after.early_ins -= before.early_ins;
         return after;
     }
-    void finish() {
-        CHECK(training->wrong + program->check_all() == 0);
-        drain();
-        for (const std::string& e : errors()) FAIL_CHECK(e);
-        CHECK(residency->memory().used_pages() <= residency->memory().limit_pages());
-    }
-    std::unique_ptr<Timeline> timeline;
-    std::unique_ptr<Residency> residency;
-    std::unique_ptr<FollowingManager> manager;
-    std::unique_ptr<Program> program;
-    std::unique_ptr<Training> training;
 };
 constexpr double kAtOnce = 0, kLate = 1;
 }  // namespace

@@ -268,4 +268,30 @@ class Training {
     std::vector<int> weights_, moments_;
 };
 
+/// A training loop over a residency and the manager that follows it.
+struct FollowingWorld {
+    FollowingWorld(std::uint64_t seed, double laziness, std::uint64_t pages, Training::Shape shape) {
+        reset(seed, laziness);
+        timeline = std::make_unique<Timeline>(api());
+        CUresult result;
+        residency = Residency::create(api(), *timeline, context(), 0, options(pages), result);
+        manager = std::make_unique<FollowingManager>(*residency);
+        program = std::make_unique<Program>(*residency, *manager, shape.streams);
+        training = std::make_unique<Training>(*program, shape);
+    }
+    void finish() {
+        CHECK(training->wrong + program->check_all() == 0);
+        for (const std::string& e : errors()) FAIL_CHECK(e);
+        for (const std::string& e : manager->problems) UNSCOPED_INFO(e);
+        drain();
+        for (const std::string& e : errors()) FAIL_CHECK(e);
+        CHECK(residency->memory().used_pages() <= residency->memory().limit_pages());
+    }
+    std::unique_ptr<Timeline> timeline;
+    std::unique_ptr<Residency> residency;
+    std::unique_ptr<FollowingManager> manager;
+    std::unique_ptr<Program> program;
+    std::unique_ptr<Training> training;
+};
+
 }  // namespace swapadvisor::fake
