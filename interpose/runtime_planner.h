@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "planner/plan.h"
+#include "planner/model/plan.h"
 #include "recorder/device_model.h"
 #include "recorder/iteration.h"
 #include "replayer/residency.h"

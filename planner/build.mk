@@ -1,5 +1,5 @@
 # The planner: a pure library (no CUDA), opened by the preload object when first needed, and linked into the command.
-PLANNER_SRCS := $(wildcard planner/*.cpp)
+PLANNER_SRCS := $(wildcard planner/*.cpp planner/*/*.cpp)
 PLANNER_OBJS := $(call obj,$(PLANNER_SRCS))
 PLANNER_LIBS := -ltbb -lClp -lCoinUtils
 
@@ -17,6 +17,6 @@ ALL += $(BUILD)/libswapadvisor_planner.so
 TEST_SUITES += $(BUILD)/tests/planner_tests
 
 # make build/fuzz/planner && build/fuzz/planner -dict=tests/fuzz/planner.dict -max_total_time=60 CORPUS tests/fuzz/seeds/planner
-$(BUILD)/fuzz/planner: tests/fuzz/plan_fuzz.cpp $(wildcard planner/json_*.cpp planner/checker*.cpp planner/bound*.cpp)
+$(BUILD)/fuzz/planner: tests/fuzz/plan_fuzz.cpp $(wildcard planner/model/*.cpp planner/format/*.cpp planner/machine/*.cpp planner/bound/*.cpp)
 	@mkdir -p $(@D)
 	clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I. -o $@ $^ -lClp -lCoinUtils

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "planner/bound.h"
+#include "planner/bound/bound.h"
 #include "planner/planner.h"
 
 namespace swapadvisor::planner {

@@ -1,11 +1,11 @@
 #include <chrono>
 #include <numeric>
 
-#include "planner/exact.h"
-#include "planner/genetic.h"
 #include "planner/planner.h"
-#include "planner/problem.h"
-#include "planner/simple_planners.h"
+#include "planner/problem/problem.h"
+#include "planner/search/exact.h"
+#include "planner/search/genetic.h"
+#include "planner/search/simple_planners.h"
 
 namespace swapadvisor::planner {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/model/plan.h"
 #include "replayer/iteration_matcher.h"
 #include "replayer/planned_pool.h"
 #include "replayer/residency.h"

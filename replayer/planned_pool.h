@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/model/plan.h"
 #include "replayer/buffer.h"
 
 namespace swapadvisor {

@@ -6,7 +6,7 @@
 #include "interpose/command/commands.h"
 #include "interpose/command/planner_input.h"
 #include "interpose/command/sizes.h"
-#include "planner/bound.h"
+#include "planner/bound/bound.h"
 #include "planner/planner.h"
 
 namespace swapadvisor::command {

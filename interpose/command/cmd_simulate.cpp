@@ -8,7 +8,7 @@
 #include "interpose/command/files.h"
 #include "interpose/command/planner_input.h"
 #include "interpose/command/sizes.h"
-#include "planner/checker.h"
+#include "planner/machine/checker.h"
 #include "planner/planner.h"
 
 namespace swapadvisor::command {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "planner/bound.h"
-#include "planner/checker.h"
-#include "planner/plan.h"
+#include "planner/bound/bound.h"
+#include "planner/machine/checker.h"
+#include "planner/model/plan.h"
 
 namespace swapadvisor::command {
 

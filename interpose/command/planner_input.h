@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "planner/bound.h"
-#include "planner/graph.h"
+#include "planner/bound/bound.h"
+#include "planner/model/graph.h"
 
 namespace swapadvisor::command {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "planner/bound.h"
-#include "planner/checker.h"
+#include "planner/bound/bound.h"
+#include "planner/machine/checker.h"
+#include "planner/machine/simulator.h"
 #include "planner/planner.h"
-#include "planner/simulator.h"
 #include "recorder/iteration_report.h"
 
 namespace swapadvisor::command {

@@ -1,8 +1,8 @@
 // The report of a plan: what one iteration of it looks like on the machine of its graph.
 #pragma once
 
-#include "planner/graph.h"
-#include "planner/plan.h"
+#include "planner/model/graph.h"
+#include "planner/model/plan.h"
 #include "recorder/report_model.h"
 
 namespace swapadvisor::command {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string>
 
-#include "planner/bound.h"
-#include "planner/checker.h"
+#include "planner/bound/bound.h"
+#include "planner/machine/checker.h"
 #include "planner/planner.h"
 
 using namespace swapadvisor::planner;

@@ -1,4 +1,4 @@
-"""Random graphs of FORMATS.md, and what the graph player's memory holds after playing one, worked out without a device."""
+"""Random graphs of planner/format/FORMATS.md, and what the graph player's memory holds after playing one, worked out without a device."""
 
 import random
 

@@ -1,11 +1,11 @@
-#include "planner/bound.h"
+#include "planner/bound/bound.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "exhaustive.h"
-#include "planner/bound_model.h"
-#include "planner/checker.h"
+#include "planner/bound/bound_model.h"
+#include "planner/machine/checker.h"
 #include "planner/planner.h"
 #include "random_graph.h"
 

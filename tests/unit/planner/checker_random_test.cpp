@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "planner/checker.h"
+#include "planner/machine/checker.h"
 #include "planner/planner.h"
 #include "random_graph.h"
 

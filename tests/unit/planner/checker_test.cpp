@@ -1,5 +1,5 @@
 // The checker on plans small enough to follow by hand.
-#include "planner/checker.h"
+#include "planner/machine/checker.h"
 
 #include <catch2/catch.hpp>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "planner/checker.h"
+#include "planner/machine/checker.h"
 
 namespace swapadvisor::planner::testing {
 namespace {

@@ -4,10 +4,10 @@
 #include <catch2/catch.hpp>
 
 #include "exhaustive.h"
-#include "planner/bound.h"
-#include "planner/checker.h"
-#include "planner/chromosome.h"
+#include "planner/bound/bound.h"
+#include "planner/machine/checker.h"
 #include "planner/planner.h"
+#include "planner/search/chromosome.h"
 #include "random_graph.h"
 
 using namespace swapadvisor::planner;

@@ -2,11 +2,12 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "planner/bound.h"
-#include "planner/builder.h"
-#include "planner/checker.h"
-#include "planner/placement_parts.h"
-#include "planner/retime.h"
+#include "planner/bound/bound.h"
+#include "planner/format/format.h"
+#include "planner/machine/checker.h"
+#include "planner/place/placement_parts.h"
+#include "planner/place/retime.h"
+#include "planner/search/builder.h"
 #include "random_graph.h"
 
 using namespace swapadvisor::planner;

@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "planner/bound.h"
-#include "planner/checker.h"
+#include "planner/bound/bound.h"
+#include "planner/machine/checker.h"
+#include "planner/machine/simulator.h"
 #include "planner/planner.h"
-#include "planner/simulator.h"
 #include "random_graph.h"
 
 using namespace swapadvisor::planner;

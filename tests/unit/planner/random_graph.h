@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <random>
 
-#include "planner/graph.h"
-#include "planner/plan.h"
+#include "planner/model/graph.h"
+#include "planner/model/plan.h"
 
 namespace swapadvisor::planner::testing {
 

@@ -1,9 +1,9 @@
 // The fast simulator against the slow checker on plans that were changed at random.
 #include <catch2/catch.hpp>
 
-#include "planner/checker.h"
+#include "planner/machine/checker.h"
+#include "planner/machine/simulator.h"
 #include "planner/planner.h"
-#include "planner/simulator.h"
 #include "random_graph.h"
 
 using namespace swapadvisor::planner;

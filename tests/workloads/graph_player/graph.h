@@ -1,4 +1,4 @@
-// A graph of FORMATS.md as the player needs it.
+// A graph of planner/format/FORMATS.md as the player needs it.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,492 @@
+#include "planner/search/genetic.h"
+
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <numeric>
+
+#include "planner/base/parallel.h"
+#include "planner/bound/bound_advice.h"
+#include "planner/search/chromosome.h"
+#include "planner/search/simple_planners.h"
+
+namespace swapadvisor::planner {
+
+namespace {
+
+constexpr int island_count = 4;
+constexpr std::size_t population_size = 6;
+constexpr int migration_period = 8;  // generations
+constexpr int build_period = 4;      // likewise: places take longer than many candidates
+constexpr std::size_t most_tried = 32;
+constexpr double island_spare[island_count] = {0, 0, 0.02, 0.06};    // part of the memory left free
+constexpr std::size_t memory_lengths[island_count] = {4, 2, 8, 16};  // from greedy to patient
+
+/// Judges candidates; one per island.
+class Judge {
+  public:
+    std::int64_t period(const Setting& setting, const Choices& choice) {
+        stays(setting, choice, options_, stays_);
+        dispatcher_.run(setting, stays_, options_, 3, dispatch_);
+        return dispatch_.ok ? dispatch_.period_ns : INT64_MAX;
+    }
+    /// Where the candidate judged last loses time.
+    Pressure pressure(const Setting& setting) const {
+        const auto n = static_cast<std::size_t>(setting.ops);
+        Pressure found;
+        found.in.assign(n, 0);
+        found.out.assign(n, 0);
+        std::vector<std::int64_t> arrived(n, -1), stall_in(n, 0), stall_memory(n, 0), end(n, 0);
+        std::vector<std::pair<std::int64_t, std::int64_t>> in_busy;
+        for (const std::int32_t k : dispatch_.in_order) {
+            const auto i = static_cast<std::size_t>(k);
+            if (dispatch_.in_start[i] < 0) continue;
+            in_busy.emplace_back(dispatch_.in_start[i],
+                                 dispatch_.in_end[i] < 0 ? INT64_MAX : dispatch_.in_end[i]);
+            if (stays_[i].begin < setting.ops)
+                arrived[static_cast<std::size_t>(stays_[i].begin)] = dispatch_.in_end[i];
+        }
+        std::int64_t before = 0;
+        const std::int64_t least = dispatch_.period_ns / 10000;
+        for (std::size_t p = 0; p < n; ++p) {
+            const std::int64_t start = dispatch_.op_start[p], stall = start - before;
+            if (stall > 0) {
+                const bool for_in = arrived[p] >= start - stall / 2;
+                (for_in ? stall_in : stall_memory)[p] = stall;
+                if (stall > least) found.stalls.push_back({static_cast<std::int32_t>(p), stall, for_in});
+            }
+            before = end[p] =
+                start +
+                setting.problem.graph.ops[static_cast<std::size_t>(setting.sequence.order[p])].duration_ns;
+        }
+        price(in_busy, dispatch_.op_start, dispatch_.op_start, stall_in, found.in);
+        price(dispatch_.out_busy, end, dispatch_.op_start, stall_memory, found.out);
+        return found;
+    }
+
+  private:
+    /// A transfer at times[p] costs what the rest of its busy run makes ops wait, up to a bound that stands
+    /// for itself.
+    void price(const std::vector<std::pair<std::int64_t, std::int64_t>>& busy,
+               const std::vector<std::int64_t>& times, const std::vector<std::int64_t>& starts,
+               const std::vector<std::int64_t>& stalls, std::vector<float>& into) const {
+        std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+        for (const auto& b : busy)
+            if (!runs.empty() && b.first <= runs.back().second)
+                runs.back().second = b.second;
+            else
+                runs.push_back(b);
+        const double some = static_cast<double>(dispatch_.period_ns) / 200;
+        std::size_t p = times.size();
+        for (std::size_t r = runs.size(); r-- > 0;) {
+            while (p > 0 && times[p - 1] > runs[r].second) --p;
+            std::int64_t waited = 0;
+            for (std::size_t q = p; q < starts.size() && starts[q] <= runs[r].second; ++q)
+                waited += stalls[q];
+            for (; p > 0 && times[p - 1] >= runs[r].first; --p) {
+                waited += stalls[p - 1];
+                into[p - 1] = static_cast<float>(std::min(1.0, static_cast<double>(waited) / some));
+            }
+        }
+    }
+
+    SwapOptions options_;
+    Dispatcher dispatcher_;
+    Dispatch dispatch_;
+    std::vector<Stay> stays_;
+};
+
+struct Island {
+    std::vector<Individual> population;  // best first
+    Judge judge;
+    // Late acceptance (Burke, Bykov 2008): a step may be as bad as the one so many steps ago.
+    std::vector<std::int64_t> memory;
+    std::size_t memory_at = 0;
+    Individual walker;
+    std::deque<Choices> tried;   // choices that were built, with or without success
+    std::optional<Built> built;  // this generation's, for collect()
+};
+
+class Search {
+  public:
+    Search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
+           const std::function<double()>& elapsed)
+        : problem_(problem),
+          options_(options),
+          elapsed_(elapsed),
+          sizes_(distinct_sizes(problem)),
+          strict_(options.classes == "paper"),
+          best_(std::move(first)) {}
+
+    Built run();
+
+  private:
+    bool stop() const {
+        return (options_.cancel && options_.cancel->load(std::memory_order_relaxed)) ||
+               (options_.generations <= 0 && elapsed_() >= options_.seconds);
+    }
+    bool optimal() const {
+        return best_ && best_->sim.remaps == 0 &&
+               best_->sim.period_ns <= std::max(problem_.compute_ns, options_.bound_ns);
+    }
+    std::shared_ptr<const Setting> make_setting(std::vector<OpId> order, const AllocationGenes& genes,
+                                                double spare = 0) const {
+        return std::make_shared<const Setting>(problem_, std::move(order),
+                                               Allocation(problem_, sizes_, genes.top, genes.slots), spare);
+    }
+    void seed();
+    void add_seed(std::size_t island, const std::shared_ptr<const Setting>& setting,
+                  const AllocationGenes& genes, Rank by, const Choices* start = nullptr,
+                  bool restored = true);
+    void seed_from_bound(const std::vector<OpId>& program);
+    void generation(Island& island, std::size_t index, int number);
+    bool step(Island& island, const Individual& parent, Individual& child, Random& random);
+    bool cross(Island& island, const Individual& a, const Individual& b, Individual& child, Random& random);
+    static void insert(Island& island, Individual individual);
+    /// Candidates that leave no memory free would crowd out those that do.
+    static bool may_join(const Individual& traveller, const Island& island) {
+        return island.population.empty() ||
+               traveller.setting->spare >= island.population.front().setting->spare;
+    }
+    void build_best(Island& island);
+    void collect();
+    std::string why_none() const;
+
+    const Problem& problem_;
+    const PlanOptions& options_;
+    const std::function<double()>& elapsed_;
+    std::vector<std::int32_t> sizes_;
+    bool strict_;
+    std::optional<Built> best_;
+    std::vector<Island> islands_;
+    int steps_ = 0;
+};
+
+void Search::add_seed(std::size_t index, const std::shared_ptr<const Setting>& setting,
+                      const AllocationGenes& genes, Rank by, const Choices* start, bool restored) {
+    if (!setting->possible) return;
+    Island& island = islands_[index];
+    Individual individual;
+    individual.setting = setting;
+    individual.genes = genes;
+    if (start)
+        individual.choice = *start;
+    else
+        individual.choice.assign(problem_.use_count(), GapChoice::keep);
+    const Priorities priorities = rank(*setting, by);
+    if (!cover(*setting, priorities, individual.choice)) return;
+    std::vector<std::uint32_t> order(setting->gaps.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return priorities.head[a] < priorities.head[b];
+    });
+    if (restored) restore(*setting, order, individual.choice);
+    individual.fitness = island.judge.period(*setting, individual.choice);
+    if (individual.fitness == INT64_MAX) return;
+    individual.pressure = island.judge.pressure(*setting);
+    insert(island, std::move(individual));
+}
+
+/// What the optimum of the timed bound evicts, from different shares on, is close to what a plan can do. Some
+/// islands leave a little memory free: where all of it is taken, places are hard to find.
+void Search::seed_from_bound(const std::vector<OpId>& program) {
+    std::vector<std::int64_t> bytes;
+    for (const std::int32_t chunks : problem_.size) bytes.push_back(problem_.chunk_bytes * chunks);
+    constexpr double spares[] = {0.0, 0.02};
+    std::vector<GapAdvice> advice[std::size(spares)];
+    // A search that ends by steps gives the same result on every machine; one that ends by time must not
+    // spend all of it here: some graphs and machines make programmes that take minutes.
+    const double seconds =
+        options_.generations > 0 ? 1e9 : std::max(0.0, options_.seconds - elapsed_()) * 0.4;
+    in_parallel(std::size(spares), [&](std::size_t i) {
+        const double room = static_cast<double>(problem_.chunk_bytes * problem_.chunks) * (1 - spares[i]);
+        advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room), seconds);
+    });
+    const AllocationGenes genes = shared_genes(sizes_.size());
+    for (std::size_t island = 0; island < islands_.size(); ++island) {
+        const auto& from = advice[island_spare[island] > 0];
+        if (from.empty()) continue;
+        std::map<std::pair<TensorId, OpId>, GapAdvice> by_gap;
+        for (const GapAdvice& a : from) by_gap[{a.tensor, a.from}] = a;
+        const auto setting = make_setting(program, genes, island_spare[island]);
+        std::size_t at = 0;
+        for (const double share : {0.3, 0.5, 0.7, 0.9}) {
+            // Half of them each: seeds in another order need room as well.
+            if (islands_.size() > 1 && at++ % 2 != island % 2) continue;
+            Choices start(problem_.use_count(), GapChoice::keep);
+            for (const Gap& gap : setting->gaps) {
+                const auto it =
+                    by_gap.find({gap.tensor, setting->sequence.order[static_cast<std::size_t>(gap.from)]});
+                if (it == by_gap.end() || it->second.left < share) continue;
+                start[gap.use] =
+                    gap.wrap && it->second.back_before_end ? GapChoice::evict_tail : GapChoice::evict;
+            }
+            for (const bool restored : {false, true})
+                add_seed(island, setting, genes, Rank::farthest_next, &start, restored);
+        }
+    }
+}
+
+void Search::seed() {
+    islands_.resize(options_.genetic ? island_count : 1);
+    std::vector<AllocationGenes> genes;
+    if (strict_) {
+        for (const double ratio : {1.0, 1.1, 1.26, 1.6, 2.1, 4.1, 16.1, 1e18}) {
+            AllocationGenes g = class_genes(problem_, sizes_, ratio);
+            if (!g.top.empty() && std::find(genes.begin(), genes.end(), g) == genes.end())
+                genes.push_back(std::move(g));
+        }
+        if (genes.empty()) {
+            std::int64_t chunks = 0;
+            AllocationGenes g = least_classes(problem_, sizes_, chunks);
+            if (!g.top.empty()) genes.push_back(std::move(g));
+        }
+    } else {
+        genes.push_back(shared_genes(sizes_.size()));
+    }
+    std::vector<OpId> program(problem_.graph.ops.size());
+    std::iota(program.begin(), program.end(), 0);
+    std::vector<std::vector<OpId>> orders{program};
+    if (options_.reorder && program.size() <= 20000) orders.push_back(frugal_order(problem_));
+    const Rank ranks[] = {Rank::farthest_next, Rank::longest_gap, Rank::largest_gap};
+    std::size_t at = 0;
+    for (std::size_t o = 0; o < orders.size(); ++o)
+        for (const AllocationGenes& g : genes) {
+            const auto setting = make_setting(orders[o], g);
+            for (const Rank by : ranks) {
+                add_seed(at % islands_.size(), setting, g, by);
+                ++at;
+                if (stop() && best_) return;
+            }
+        }
+    if (!strict_ && options_.vary_swaps && options_.guided) {
+        seed_from_bound(program);
+    }
+    // An island without a seed of its own starts from its neighbour's best.
+    for (std::size_t round = 0; round < islands_.size(); ++round)
+        for (std::size_t i = 0; i < islands_.size(); ++i) {
+            const Island& neighbour = islands_[(i + 1) % islands_.size()];
+            if (islands_[i].population.empty() && !neighbour.population.empty())
+                islands_[i].population.push_back(neighbour.population.front());
+        }
+    for (std::size_t i = 0; i < islands_.size(); ++i) {
+        Island& island = islands_[i];
+        if (island.population.empty()) continue;
+        island.walker = island.population.front();
+        island.memory.assign(memory_lengths[i], island.walker.fitness);
+    }
+}
+
+/// Best first; a candidate as good as one that is there already adds nothing.
+void Search::insert(Island& island, Individual individual) {
+    auto& all = island.population;
+    const auto at = std::lower_bound(all.begin(), all.end(), individual.fitness,
+                                     [](const Individual& a, std::int64_t f) { return a.fitness < f; });
+    if (at != all.end() && at->fitness == individual.fitness) {
+        *at = std::move(individual);
+        return;
+    }
+    all.insert(at, std::move(individual));
+    if (all.size() > population_size) all.pop_back();
+}
+
+/// One mutation of a parent; false when it came to nothing.
+bool Search::step(Island& island, const Individual& parent, Individual& child, Random& random) {
+    const double which = random.unit();
+    child.setting = parent.setting;
+    child.genes = parent.genes;
+    child.choice = parent.choice;
+    const bool order = options_.reorder && which < 0.15;
+    const bool allocation = options_.vary_allocation && !order && which < (strict_ ? 0.4 : 0.17);
+    if (order || allocation) {
+        std::vector<OpId> ops = parent.setting->sequence.order;
+        if (order && !mutate_order(problem_, ops, random)) return false;
+        if (allocation) mutate_genes(problem_, sizes_, strict_, child.genes, random);
+        child.setting = make_setting(std::move(ops), child.genes, parent.setting->spare);
+        if (!child.setting->possible) return false;
+        adapt_choice(*child.setting, child.choice);
+        if (!repair(*child.setting, order ? nullptr : &parent.pressure, child.choice, random)) return false;
+    } else if (options_.vary_swaps) {
+        if (!mutate_choice(parent, child.choice, random)) return false;
+    } else {
+        return false;
+    }
+    child.fitness = island.judge.period(*child.setting, child.choice);
+    return child.fitness != INT64_MAX;
+}
+
+bool Search::cross(Island& island, const Individual& a, const Individual& b, Individual& child,
+                   Random& random) {
+    const std::size_t n = problem_.graph.ops.size();
+    const std::size_t cut = random.below(n + 1);
+    child.genes = options_.vary_allocation && random.chance(0.5)
+                      ? cross_genes(a.genes, b.genes, random.below(sizes_.size() + 1))
+                      : a.genes;
+    child.setting = a.setting;
+    const bool same_order = a.setting->sequence.order == b.setting->sequence.order;
+    if (!same_order || !(child.genes == a.genes)) {
+        child.setting = make_setting(cross_orders(a.setting->sequence.order, b.setting->sequence.order, cut),
+                                     child.genes, a.setting->spare);
+        if (!child.setting->possible) return false;
+    }
+    Choices other = b.choice;
+    adapt_choice(*child.setting, other);
+    Choices own = a.choice;
+    adapt_choice(*child.setting, own);
+    if (!cross_choice(*child.setting, own, other, static_cast<std::int32_t>(cut), child.choice, random))
+        return false;
+    child.fitness = island.judge.period(*child.setting, child.choice);
+    if (child.fitness == INT64_MAX) return false;
+    child.pressure = island.judge.pressure(*child.setting);
+    return true;
+}
+
+void Search::generation(Island& island, std::size_t index, int number) {
+    if (island.population.empty()) return;
+    Random random(options_.seed, static_cast<std::uint64_t>(number), index);
+    Individual child;
+    // The walk: late acceptance from the island's best.
+    if (island.walker.fitness > island.population.front().fitness + island.population.front().fitness / 100) {
+        island.walker = island.population.front();
+        island.memory.assign(memory_lengths[index], island.walker.fitness);
+    }
+    std::int64_t inserted = island.population.front().fitness;
+    for (int k = 0; k < steps_ && !(options_.cancel && options_.cancel->load(std::memory_order_relaxed));
+         ++k) {
+        if (!step(island, island.walker, child, random)) continue;
+        std::int64_t& remembered = island.memory[island.memory_at];
+        island.memory_at = (island.memory_at + 1) % island.memory.size();
+        if (child.fitness <= island.walker.fitness || child.fitness <= remembered) {
+            std::swap(island.walker, child);
+            island.walker.pressure = island.judge.pressure(*island.walker.setting);
+            if (island.walker.fitness < inserted) {
+                inserted = island.walker.fitness;
+                insert(island, island.walker);
+            }
+        }
+        remembered = std::min(remembered, island.walker.fitness);
+    }
+    if (!options_.genetic) return;
+    // The population: crossover of two, then a short climb.
+    for (int k = 0; k < std::max(1, steps_ / 16); ++k) {
+        auto& all = island.population;
+        if (all.size() < 2) break;
+        const std::size_t a = std::min(random.below(all.size()), random.below(all.size()));
+        std::size_t b = random.below(all.size());
+        if (a == b) b = (b + 1) % all.size();
+        Individual born;
+        if (!cross(island, all[a], all[b], born, random)) continue;
+        for (int climb = 0; climb < 4; ++climb)
+            if (step(island, born, child, random) && child.fitness <= born.fitness) {
+                std::swap(born, child);
+                born.pressure = island.judge.pressure(*born.setting);
+            }
+        if (born.fitness < all.back().fitness || all.size() < population_size)
+            insert(island, std::move(born));
+    }
+}
+
+/// The island's best as a plan, if it may be better than the best so far; where it finds no places, the next
+/// best. Once all are done, the walker: of candidates as good as each other, some find better places.
+void Search::build_best(Island& island) {
+    const std::int64_t best = best_ ? static_cast<std::int64_t>(judged_ns(*best_)) : INT64_MAX;
+    BuildOptions options;
+    options.place.allow_remaps = !options_.no_remaps;
+    options.place.attempts = 4;
+    if (best_) options.stop = [this] { return stop(); };
+    const auto attempt = [&](const Individual& candidate) {
+        if (!candidate.setting || candidate.fitness >= best) return false;
+        const auto tried = std::find(island.tried.begin(), island.tried.end(), candidate.choice);
+        if (tried != island.tried.end()) return false;
+        if (island.tried.size() >= most_tried) island.tried.pop_front();
+        island.tried.push_back(candidate.choice);
+        auto built = build(*candidate.setting, candidate.choice, options);
+        if (built && (!island.built || better(*built, *island.built))) island.built = std::move(built);
+        return true;
+    };
+    int attempts = 0;
+    for (const Individual& candidate : island.population) {
+        if (!attempt(candidate)) continue;
+        if (++attempts == 3 || (island.built && static_cast<std::int64_t>(judged_ns(*island.built)) < best))
+            return;
+    }
+    if (attempts == 0) attempt(island.walker);
+}
+
+/// Between generations: the islands' new plans, in order.
+void Search::collect() {
+    for (Island& island : islands_) {
+        if (island.built && (!best_ || better(*island.built, *best_))) {
+            best_ = std::move(island.built);
+            if (options_.on_better) options_.on_better(best_->plan, elapsed_());
+        }
+        island.built.reset();
+    }
+}
+
+std::string Search::why_none() const {
+    const std::string limit = "the limit of " + std::to_string(problem_.limit_bytes) + " bytes";
+    if (!strict_) return "no plan found within " + limit + " under these options: raise the limit";
+    std::int64_t chunks = 0;
+    least_classes(problem_, sizes_, chunks);
+    const std::int64_t needed = chunks * problem_.chunk_bytes + problem_.arena_bytes;
+    const std::string what =
+        "strict reuse within size classes keeps, for every class, as many slots as some op "
+        "needs of it at once, which takes at least " +
+        std::to_string(needed) + " bytes here, ";
+    if (needed > problem_.graph.device.memory_bytes)
+        return what + "more than the device has: use --classes ours";
+    if (needed > problem_.limit_bytes)
+        return what + "more than " + limit + ": raise the limit to that or use --classes ours";
+    return what + "but no plan was found within " + limit +
+           ": raise the limit, search longer or use --classes ours";
+}
+
+Built Search::run() {
+    steps_ = static_cast<int>(
+        std::clamp<std::size_t>(400000 / (problem_.graph.ops.size() + problem_.use_count() / 2 + 1), 4, 200));
+    if (!optimal()) {
+        tbb::task_arena arena(options_.threads > 0 ? options_.threads : tbb::task_arena::automatic);
+        seed();
+        for (Island& island : islands_) build_best(island);
+        collect();
+        for (int number = 1; !stop() && !optimal(); ++number) {
+            if (options_.generations > 0 && number > options_.generations) break;
+            arena.execute([&] {
+                in_parallel(islands_.size(), [&](std::size_t i) {
+                    Island& island = islands_[i];
+                    generation(island, i, number);
+                    const bool optimal_now = !island.population.empty() &&
+                                             island.population.front().fitness <= problem_.compute_ns;
+                    if (number <= build_period || number % build_period == 0 || optimal_now)
+                        build_best(island);
+                });
+            });
+            if (islands_.size() > 1 && number % migration_period == 0) {
+                std::vector<Individual> travellers;
+                for (const Island& island : islands_)
+                    travellers.push_back(island.population.empty() ? Individual{}
+                                                                   : island.population.front());
+                for (std::size_t i = 0; i < islands_.size(); ++i)
+                    if (travellers[i].setting && may_join(travellers[i], islands_[(i + 1) % islands_.size()]))
+                        insert(islands_[(i + 1) % islands_.size()], std::move(travellers[i]));
+            }
+            collect();
+        }
+        for (Island& island : islands_) build_best(island);
+        collect();
+    }
+    if (!best_) throw PlanError(why_none());
+    return std::move(*best_);
+}
+
+}  // namespace
+
+Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
+             const std::function<double()>& elapsed) {
+    return Search(problem, options, std::move(first), elapsed).run();
+}
+
+}  // namespace swapadvisor::planner
