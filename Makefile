@@ -72,7 +72,9 @@ ifneq ($(filter address thread,$(SAN)),)
 TEST_SUITES := $(filter $(BUILD)/%,$(TEST_SUITES)) tests/system/planner_cli_test.py tests/system/graph_player_test.py
 endif
 
-.PHONY: all setup demo test bench install format tidy clean
+UNIT_SUITES = $(filter $(BUILD)/%,$(TEST_SUITES))
+
+.PHONY: all setup demo test test-fast check bench install format tidy clean
 all: $(ALL)
 
 setup:
@@ -84,6 +86,18 @@ demo: all
 test: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 test: all $(TEST_DEPS) $(filter $(BUILD)/%,$(TEST_SUITES))
 	tests/run_suites.py --build $(BUILD) $(TEST_SUITES)
+
+# The units alone; `test` runs the system tests too. One suite: build/tests/NAME 'test case', or
+# tests/system/NAME_test.py --build build 'test'.
+test-fast: all $(TEST_DEPS) $(UNIT_SUITES)
+	tests/run_suites.py --build $(BUILD) $(UNIT_SUITES)
+
+check: all $(TEST_DEPS) $(UNIT_SUITES)
+	scripts/check.sh $(BUILD) $(UNIT_SUITES)
+
+# For clangd and other tools: how each source is compiled, as this Makefile says it.
+compile_commands.json: Makefile $(wildcard *.mk */build.mk tests/*/build.mk)
+	$(MAKE) -s -B -n all $(UNIT_SUITES) CCACHE= | scripts/compile_commands.py > $@
 
 bench: all $(BENCHES)
 	scripts/bench.py --build $(BUILD)

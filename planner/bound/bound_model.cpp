@@ -1,6 +1,7 @@
 #include "planner/bound/bound_model.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <numeric>
 
@@ -104,6 +105,7 @@ Model build_model(const Graph& graph, const ModelOptions& options) {
     std::partial_sum(live_change.begin(), live_change.end() - 1, live.begin());
     const std::vector<int> chosen = choose_ops(live, options.most_slots);
     const int slots = static_cast<int>(chosen.size());
+    assert(slots > 0);
     model.slots = slots;
     model.chosen = chosen;
 

@@ -106,6 +106,7 @@ void read_schedule(const Field& list, Plan& plan) {
 template <class List, class Id>
 void refuse_twice(const Field& field, const List& list, Id id_of) {
     std::vector<TensorId> ids;
+    ids.reserve(list.size());
     for (const auto& element : list) ids.push_back(id_of(element));
     std::sort(ids.begin(), ids.end());
     if (auto it = std::adjacent_find(ids.begin(), ids.end()); it != ids.end())

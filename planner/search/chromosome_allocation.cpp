@@ -157,7 +157,7 @@ void mutate_genes(const Problem& problem, const std::vector<std::int32_t>& sizes
             genes.slots[c.top] = 0;
         else
             genes.slots[c.top] = c.least + static_cast<std::int32_t>(
-                                               random.below(static_cast<std::size_t>(c.live - c.least + 1)));
+                                               random.below(static_cast<std::size_t>(c.live - c.least) + 1));
         return;
     }
     if (random.chance(0.3) && i + 1 < sizes.size()) {  // merge or split a class

@@ -21,7 +21,7 @@ bool mutate_order(const Problem& problem, std::vector<OpId>& order, Random& rand
         if (lo == hi) continue;
         // Half of the moves are short, some go all the way.
         const auto at = static_cast<std::int32_t>(p);
-        std::int32_t to = lo + static_cast<std::int32_t>(random.below(static_cast<std::size_t>(hi - lo + 1)));
+        std::int32_t to = lo + static_cast<std::int32_t>(random.below(static_cast<std::size_t>(hi - lo) + 1));
         if (random.chance(0.4))
             to = std::clamp(
                 at + (random.chance(0.5) ? 1 : -1) * (1 + static_cast<std::int32_t>(random.below(8))), lo,

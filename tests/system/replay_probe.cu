@@ -14,14 +14,14 @@
 
 using u64 = unsigned long long;
 
-#define CHECK(call)                                                                              \
-    do {                                                                                         \
-        const cudaError_t error_ = (call);                                                       \
-        if (error_ != cudaSuccess) {                                                             \
-            std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error_));         \
-            std::fflush(stdout);                                                                 \
-            std::exit(7);                                                                        \
-        }                                                                                        \
+#define CHECK(call)                                                                      \
+    do {                                                                                 \
+        const cudaError_t error_ = (call);                                               \
+        if (error_ != cudaSuccess) {                                                     \
+            std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error_)); \
+            std::fflush(stdout);                                                         \
+            std::exit(7);                                                                \
+        }                                                                                \
     } while (0)
 
 constexpr u64 kPage = 4096, kWords = kPage / sizeof(u64);
@@ -33,7 +33,8 @@ __device__ u64 scramble(u64 a, u64 b) {
 }
 
 /// out = f(out if `keep`, a, b, salt), page by page; a and b may be null or of other sizes.
-__global__ void mix(u64* out, u64 pages, const u64* a, u64 a_pages, const u64* b, u64 b_pages, u64 salt, bool keep) {
+__global__ void mix(u64* out, u64 pages, const u64* a, u64 a_pages, const u64* b, u64 b_pages, u64 salt,
+                    bool keep) {
     const u64 i = blockIdx.x * static_cast<u64>(blockDim.x) + threadIdx.x;
     if (i >= pages) return;
     u64 v = keep ? out[i * kWords] : 0;
@@ -83,8 +84,10 @@ void release(Memory& m) {
     CHECK(cudaFree(m.data));
     m = {};
 }
-void op(const Memory& out, const Memory& a, const Memory& b, u64 salt, bool keep, cudaStream_t stream = nullptr) {
-    mix<<<static_cast<unsigned>((out.pages + 127) / 128), 128, 0, stream>>>(out.data, out.pages, a.data, a.pages, b.data, b.pages, salt, keep);
+void op(const Memory& out, const Memory& a, const Memory& b, u64 salt, bool keep,
+        cudaStream_t stream = nullptr) {
+    mix<<<static_cast<unsigned>((out.pages + 127) / 128), 128, 0, stream>>>(
+        out.data, out.pages, a.data, a.pages, b.data, b.pages, salt, keep);
     CHECK(cudaGetLastError());
 }
 u64 hash(const Memory& m, u64 seed = 0) {
@@ -175,7 +178,9 @@ Count counter() {
     static void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     return driver ? reinterpret_cast<Count>(dlsym(driver, "softgpu_count")) : nullptr;
 }
-void pause_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+void pause_ms(int ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
 
 /// Warm-up with pauses (so that a planner has time), then 100 steps with the driver's counters before and after.
 void steady(int warm, int pause, int layers, u64 activation) {
@@ -186,15 +191,18 @@ void steady(int warm, int pause, int layers, u64 activation) {
         net.step();
         pause_ms(pause);
     }
-    static const char* const names[] = {"cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemCreate", "cuMemRelease", "cuMemAddressReserve",
-                                        "cuEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize", "cuMemHostAlloc", "cuMemAlloc_v2",
-                                        "cuMemFree_v2", "cuMemAllocHost_v2"};
+    static const char* const names[] = {"cuMemMap",           "cuMemUnmap",          "cuMemSetAccess",
+                                        "cuMemCreate",        "cuMemRelease",        "cuMemAddressReserve",
+                                        "cuEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize",
+                                        "cuMemHostAlloc",     "cuMemAlloc_v2",       "cuMemFree_v2",
+                                        "cuMemAllocHost_v2"};
     std::vector<u64> before;
     if (counter())
         for (const char* name : names) before.push_back(counter()(name));
     for (int i = 0; i < 100; ++i) net.step();
     if (counter())
-        for (std::size_t i = 0; i < before.size(); ++i) std::fprintf(stderr, "count %s %llu\n", names[i], counter()(names[i]) - before[i]);
+        for (std::size_t i = 0; i < before.size(); ++i)
+            std::fprintf(stderr, "count %s %llu\n", names[i], counter()(names[i]) - before[i]);
     std::printf("hash %016llx\n", net.all());
 }
 
@@ -206,12 +214,24 @@ void change(unsigned seed, int steps) {
         pause_ms(10);
     }
     for (int i = 0; i < steps; ++i) switch (std::rand() % 10) {
-            case 0: std::printf("eval %016llx\n", net.evaluate()); break;
-            case 1: net.step(2); break;
-            case 2: net.step(1, 1 + std::rand() % 10); break;
-            case 3: net.step(1, 1 << 30, true); break;
-            case 4: std::printf("weights %016llx\n", hash(net.weights[static_cast<std::size_t>(std::rand() % 6)])); break;
-            default: net.step();
+            case 0:
+                std::printf("eval %016llx\n", net.evaluate());
+                break;
+            case 1:
+                net.step(2);
+                break;
+            case 2:
+                net.step(1, 1 + std::rand() % 10);
+                break;
+            case 3:
+                net.step(1, 1 << 30, true);
+                break;
+            case 4:
+                std::printf("weights %016llx\n",
+                            hash(net.weights[static_cast<std::size_t>(std::rand() % 6)]));
+                break;
+            default:
+                net.step();
         }
     std::printf("hash %016llx\n", net.all());
 }
@@ -280,7 +300,8 @@ void small(int count) {
     auto more = [&](int n, u64 bytes) {
         for (int i = 0; i < n; ++i) {
             kept.push_back(allocate(bytes));
-            op(kept.back(), net.weights[static_cast<std::size_t>(i) % net.weights.size()], {}, static_cast<u64>(i), false);
+            op(kept.back(), net.weights[static_cast<std::size_t>(i) % net.weights.size()], {},
+               static_cast<u64>(i), false);
         }
     };
     more(count, 16 * 1024);
@@ -386,7 +407,8 @@ void graphs() {
     cudaGraphExec_t exec;
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     for (int i = 0; i < 8; ++i)
-        op(bufs[static_cast<std::size_t>(i)], bufs[static_cast<std::size_t>((i + 1) % 8)], bufs[static_cast<std::size_t>((i + 3) % 8)], 77, true, stream);
+        op(bufs[static_cast<std::size_t>(i)], bufs[static_cast<std::size_t>((i + 1) % 8)],
+           bufs[static_cast<std::size_t>((i + 3) % 8)], 77, true, stream);
     CHECK(cudaMemsetAsync(bufs[5].data, 3, MiB, stream));
     CHECK(cudaMemcpyAsync(bufs[6].data, bufs[7].data, 2 * MiB, cudaMemcpyDeviceToDevice, stream));
     CHECK(cudaStreamEndCapture(stream, &graph));
@@ -420,7 +442,8 @@ void beside_capture() {
         op(more.back(), {}, {}, static_cast<u64>(i), false, other);
     }
     auto work = [&](u64 salt) {
-        for (std::size_t i = 0; i < more.size(); ++i) op(more[i], more[(i + 3) % more.size()], {}, salt, true, other);
+        for (std::size_t i = 0; i < more.size(); ++i)
+            op(more[i], more[(i + 3) % more.size()], {}, salt, true, other);
     };
     CHECK(cudaDeviceSynchronize());
     cudaGraph_t graph;
@@ -553,8 +576,8 @@ void read_only(int steps, int change_from, int change) {
     for (int s = 0; s < steps; ++s) {
         op(sum, {}, {}, 5, true);
         for (std::size_t i = 0; i < pieces.size(); ++i)
-            gather_up<<<static_cast<unsigned>((sum.pages + 127) / 128), 128>>>(pieces[i].data, bytes, sum.data,
-                                                                               s >= change_from ? change : 0);
+            gather_up<<<static_cast<unsigned>((sum.pages + 127) / 128), 128>>>(
+                pieces[i].data, bytes, sum.data, s >= change_from ? change : 0);
         CHECK(cudaGetLastError());
         if (s < 16) pause_ms(10);
         if (s % 4 == 0) CHECK(cudaDeviceSynchronize());
@@ -567,22 +590,28 @@ void read_only(int steps, int change_from, int change) {
 int main(int argc, char** argv) {
     const std::string what = argc > 1 ? argv[1] : "";
     auto number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-    if (what == "steady") steady(number(2, 12), number(3, 20), number(4, 6), static_cast<u64>(number(5, 4)) * MiB);
-    else if (what == "change") change(static_cast<unsigned>(number(2, 1)), number(3, 40));
-    else if (what == "grow") grow();
-    else if (what == "throw") throwing();
-    else if (what == "batch") interrupted([](Net& net) {
-        for (int i = 0; i < 14; ++i) {
-            net.step(2);
-            pause_ms(10);
-        }
-    });
-    else if (what == "evaluate") interrupted([](Net& net) {
-        for (int i = 0; i < 3; ++i) {
-            std::printf("eval %016llx\n", net.evaluate());
-            net.step();
-        }
-    });
+    if (what == "steady")
+        steady(number(2, 12), number(3, 20), number(4, 6), static_cast<u64>(number(5, 4)) * MiB);
+    else if (what == "change")
+        change(static_cast<unsigned>(number(2, 1)), number(3, 40));
+    else if (what == "grow")
+        grow();
+    else if (what == "throw")
+        throwing();
+    else if (what == "batch")
+        interrupted([](Net& net) {
+            for (int i = 0; i < 14; ++i) {
+                net.step(2);
+                pause_ms(10);
+            }
+        });
+    else if (what == "evaluate")
+        interrupted([](Net& net) {
+            for (int i = 0; i < 3; ++i) {
+                std::printf("eval %016llx\n", net.evaluate());
+                net.step();
+            }
+        });
     else if (what == "little") {
         Net net(4, 2 * MiB, 2 * MiB);
         for (int i = 0; i < 14; ++i) {
@@ -591,18 +620,28 @@ int main(int argc, char** argv) {
         }
         std::printf("eval %016llx\n", net.evaluate());
         std::printf("hash %016llx\n", net.all());
-    }
-    else if (what == "small") small(number(2, 200));
-    else if (what == "hidden") hidden(number(2, 24));
-    else if (what == "devices") devices(number(2, 2));
-    else if (what == "reset") device_reset();
-    else if (what == "graphs") graphs();
-    else if (what == "capture") beside_capture();
-    else if (what == "threads") threads(number(2, 3));
-    else if (what == "table") table();
-    else if (what == "streams") streams();
-    else if (what == "async") async_pool();
-    else if (what == "read-only") read_only(number(2, 40), number(3, 1 << 30), number(4, 1));
+    } else if (what == "small")
+        small(number(2, 200));
+    else if (what == "hidden")
+        hidden(number(2, 24));
+    else if (what == "devices")
+        devices(number(2, 2));
+    else if (what == "reset")
+        device_reset();
+    else if (what == "graphs")
+        graphs();
+    else if (what == "capture")
+        beside_capture();
+    else if (what == "threads")
+        threads(number(2, 3));
+    else if (what == "table")
+        table();
+    else if (what == "streams")
+        streams();
+    else if (what == "async")
+        async_pool();
+    else if (what == "read-only")
+        read_only(number(2, 40), number(3, 1 << 30), number(4, 1));
     else if (what == "exit") {  // in the middle of everything, nothing freed
         static Net net(6, 2 * MiB, 4 * MiB);
         for (int i = 0; i < 12; ++i) net.step();
@@ -610,7 +649,10 @@ int main(int argc, char** argv) {
         std::printf("leaving\n");
         std::exit(3);
     } else {
-        std::fprintf(stderr, "usage: replay_probe steady|change|grow|throw|batch|evaluate|little|small|hidden|devices|reset|graphs|capture|threads|table|streams|async|read-only|exit [numbers]\n");
+        std::fprintf(stderr,
+                     "usage: replay_probe "
+                     "steady|change|grow|throw|batch|evaluate|little|small|hidden|devices|reset|graphs|"
+                     "capture|threads|table|streams|async|read-only|exit [numbers]\n");
         return 2;
     }
     return 0;
