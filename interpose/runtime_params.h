@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 
 namespace swapadvisor {
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 
 namespace swapadvisor {
 

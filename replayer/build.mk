@@ -1,4 +1,4 @@
-# The replayer: device and host memory, residency, following a plan. Calls the driver only through replayer/driver_api.h.
+# The replayer: device and host memory, residency, following a plan. Calls the driver only through recorder/driver_api.h.
 REPLAYER_SRCS := $(wildcard replayer/*.cpp)
 REPLAYER_OBJS := $(call obj,$(REPLAYER_SRCS))
 

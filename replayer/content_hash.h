@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 
 namespace swapadvisor {
 

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 #include "replayer/marks.h"
 
 namespace swapadvisor {

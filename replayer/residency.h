@@ -16,11 +16,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "recorder/driver_api.h"
 #include "replayer/address_space.h"
 #include "replayer/arena.h"
 #include "replayer/buffer.h"
 #include "replayer/device_memory.h"
-#include "replayer/driver_api.h"
 #include "replayer/host_memory.h"
 #include "replayer/timeline.h"
 

@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 #include "replayer/marks.h"
 
 namespace swapadvisor {

@@ -12,7 +12,7 @@
 
 #include "interpose/command/preload.h"
 #include "interpose/command/sizes.h"
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 
 namespace swapadvisor::command {
 

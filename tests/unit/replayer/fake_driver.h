@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 
 namespace swapadvisor::fake {
 

@@ -11,10 +11,11 @@ struct DriverApi {
 #define SWAPADVISOR_DRIVER_FUNCTIONS(X)                                                                      \
     X(cuGetErrorString)                                                                                      \
     X(cuCtxGetCurrent)                                                                                       \
-    X(cuCtxSetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuDeviceGet) X(            \
-        cuDeviceGetCount) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuCtxSynchronize) X(cuMemGetInfo)    \
-        X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemAddressReserve) X(              \
-            cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)     \
+    X(cuCtxSetCurrent)                                                                                       \
+    X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuDeviceGet) X(cuDeviceGetCount) X(           \
+        cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc)          \
+        X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemAddressReserve) X(cuMemAddressFree) X(        \
+            cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)                         \
             X(cuMemGetAllocationGranularity) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)  \
                 X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamWaitEvent)                 \
                     X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamIsCapturing) X(cuEventCreate)          \

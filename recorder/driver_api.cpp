@@ -1,4 +1,4 @@
-#include "replayer/driver_api.h"
+#include "recorder/driver_api.h"
 
 namespace swapadvisor {
 
