@@ -64,7 +64,7 @@ CUresult begin_capture(Entry entry, CUstream stream, Call call) {
     if (!runtime) return call();
     runtime->capture_begins(stream, entry.stream);
     const CUresult result = call();
-    if (result != CUDA_SUCCESS) runtime->capture_ended(stream);
+    if (result != CUDA_SUCCESS) runtime->capture_refused(stream, entry.stream);
     return result;
 }
 
@@ -88,8 +88,11 @@ CUresult hook_cuStreamBeginCaptureToGraph(Entry entry, Fn_cuStreamBeginCaptureTo
 }
 
 CUresult hook_cuStreamEndCapture(Entry entry, Fn_cuStreamEndCapture real, CUstream stream, CUgraph* graph) {
+    Runtime* runtime = runtime_for(entry);
+    if (!runtime) return real(stream, graph);
+    const cuuint64_t capture = runtime->capture_of(stream, entry.stream);
     const CUresult result = real(stream, graph);
-    if (Runtime* runtime = runtime_for(entry)) runtime->capture_ended(stream);
+    runtime->capture_ended(stream, entry.stream, capture, result == CUDA_SUCCESS && graph ? *graph : nullptr);
     return result;
 }
 

@@ -46,6 +46,34 @@ std::uint64_t thread_number() {
     return number;
 }
 
+std::uint64_t thread_with_stream() {
+    struct End {
+        const std::uint64_t number = thread_number();
+        ~End() {
+            Runtime* const runtime = in_forked_child() ? nullptr : Runtime::get();
+            if (runtime != nullptr) RuntimeState::of(runtime).thread_ended(number);
+        }
+    };
+    thread_local const End end;
+    return end.number;
+}
+
+void RuntimeState::thread_ended(std::uint64_t number) {
+    const std::lock_guard lock(ended_mutex);
+    ended_threads.push_back(number);
+    any_ended.store(true, std::memory_order_relaxed);
+}
+
+void RuntimeState::close_ended_threads() {
+    std::vector<std::uint64_t> all;
+    {
+        const std::lock_guard lock(ended_mutex);
+        all.swap(ended_threads);
+        any_ended.store(false, std::memory_order_relaxed);
+    }
+    for (const std::uint64_t number : all) timeline->end_thread(number);
+}
+
 RuntimeState::RuntimeState() {
     fill_driver_api(api, real_symbol, managed_copy());
     timeline = std::make_unique<Timeline>(api);
@@ -121,6 +149,7 @@ CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t
     const BufferId id = next_buffer++;
     CUresult result = m.residency->allocate(bytes, id, buffer, m.director->steering().expect(bytes));
     if (result == CUDA_ERROR_OUT_OF_MEMORY && !deferred_frees.empty()) {
+        review_captures();
         finish_deferred_frees();
         result = m.residency->allocate(bytes, id, buffer);
     }
@@ -169,7 +198,7 @@ std::optional<CUresult> Runtime::mem_alloc_async(CUdeviceptr* out, std::size_t b
 }
 
 void RuntimeState::free(Buffer& buffer) {
-    if (buffer.graphs != 0 || buffer.holds != 0 || timeline->capturing()) {
+    if (buffer.graphs != 0 || buffer.captures != 0 || buffer.holds != 0 || buffer.waiters != 0) {
         buffer.freed = true;
         deferred_frees.push_back(&buffer);
         return;
@@ -186,7 +215,6 @@ void RuntimeState::free(Buffer& buffer) {
 }
 
 void RuntimeState::finish_deferred_frees() {
-    if (timeline->capturing()) return;
     std::vector<Buffer*> all;
     all.swap(deferred_frees);
     for (Buffer* buffer : all) free(*buffer);  // those still named go back into the list
@@ -317,6 +345,7 @@ void Runtime::escape(CUdeviceptr address, const char* reason) {
     std::lock_guard lock(state.mutex);
     Buffer* buffer = state.find(address);
     if (buffer == nullptr || buffer->escaped != nullptr) return;
+    const RelaxedCapture outside = state.outside_captures();
     buffer->owner->set_escaped(*buffer, reason);
     for (auto& m : state.contexts)
         if (m->residency.get() == buffer->owner) m->recorder->escaped(buffer->id, reason);

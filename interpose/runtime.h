@@ -88,11 +88,15 @@ class Runtime {
 
     // --- capture and graphs
     // -------------------------------------------------------------------------------------
-    /// Before cuStreamBeginCapture(ToGraph), and after cuStreamEndCapture (whatever it returned). Between the
-    /// two an op on a capturing stream is not made resident: the graph's buffers are, before each launch of
-    /// it.
+    /// Around cuStreamBeginCapture(ToGraph) and cuStreamEndCapture. In between an op on a capturing stream is
+    /// not made resident: the graph's buffers are, before each launch of it. A capture may also end with its
+    /// stream, thread or context.
     void capture_begins(CUstream stream, DefaultStream);
-    void capture_ended(CUstream stream);
+    void capture_refused(CUstream stream, DefaultStream);
+    /// Which capture `stream` is part of; 0: none.
+    cuuint64_t capture_of(CUstream stream, DefaultStream);
+    /// `graph`: what came of it, null if nothing did. Nothing changes if the stream goes on capturing.
+    void capture_ended(CUstream stream, DefaultStream, cuuint64_t capture, CUgraph graph);
     void graph_instantiated(CUgraphExec exec, CUgraph graph);
     /// Before a copy or memset becomes a graph's node, or a node is changed: the driver checks addresses
     /// then, so there has to be a mapping. A value: there is no memory for it, and this is what the program

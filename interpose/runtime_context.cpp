@@ -136,6 +136,9 @@ void Runtime::stream_destroyed(CUstream stream) {
     RuntimeState& state = RuntimeState::of(this);
     if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return;
     std::lock_guard lock(state.mutex);
+    // A capture that began on it is given up with it.
+    if (state.timeline->captures(stream, 0))
+        state.drop_capture(state.capture_id(stream, DefaultStream::legacy));
     state.timeline->end_stream(nullptr, stream);
 }
 

@@ -255,24 +255,13 @@ void GraphWork::drop_uses() {
 }
 
 void forget_graphs_of(RuntimeState& state, const Residency& residency) {
+    state.forget_captures_of(residency);
     for (auto& [exec, work] : state.graphs) {
         std::erase_if(work->uses, [&](Buffer* b) { return b->owner == &residency; });
         std::erase_if(work->named, [&](const auto& entry) { return entry.first->owner == &residency; });
         for (GraphNode& node : work->nodes)
             std::erase_if(node.uses, [&](Buffer* b) { return b->owner == &residency; });
     }
-}
-
-void Runtime::capture_begins(CUstream, DefaultStream) {
-    RuntimeState& state = RuntimeState::of(this);
-    std::lock_guard lock(state.mutex);
-    state.timeline->begin_capture();
-}
-
-void Runtime::capture_ended(CUstream) {
-    RuntimeState& state = RuntimeState::of(this);
-    std::lock_guard lock(state.mutex);
-    state.timeline->end_capture();
 }
 
 void Runtime::graph_instantiated(CUgraphExec exec, CUgraph graph) {
@@ -283,6 +272,7 @@ void Runtime::graph_instantiated(CUgraphExec exec, CUgraph graph) {
     Reader{state, *work}.read(graph);
     if (auto& old = state.graphs[exec]) old->drop_uses();
     state.graphs[exec] = std::move(work);
+    state.forget_captured_graph(graph);
     state.finish_deferred_frees();
 }
 

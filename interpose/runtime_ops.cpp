@@ -21,17 +21,9 @@ std::array<unsigned, 6> size_as_geometry(std::uint64_t bytes) {
 QueueId RuntimeState::queue_for(CUcontext context, CUstream stream, DefaultStream default_stream) {
     if (stream == nullptr)
         stream = default_stream == DefaultStream::per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    return timeline->queue(context, stream, stream == CU_STREAM_PER_THREAD ? thread_number() : 0);
-}
-
-bool RuntimeState::is_capturing(CUstream stream, DefaultStream default_stream) const {
-    if (!timeline->capturing()) return false;
-    if (stream == nullptr && default_stream == DefaultStream::per_thread) stream = CU_STREAM_PER_THREAD;
-    // The legacy stream cannot be captured, and asking about it may break a capture.
-    if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return api.cuStreamIsCapturing_(stream, &status) == CUDA_SUCCESS &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (any_ended.load(std::memory_order_relaxed)) [[unlikely]]
+        close_ended_threads();
+    return timeline->queue(context, stream, stream == CU_STREAM_PER_THREAD ? thread_with_stream() : 0);
 }
 
 // The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each
@@ -150,11 +142,16 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
         mutex.unlock();
         return {};
     }
-    if (is_capturing(stream, default_stream)) {
-        (void)map_for_capture(op);  // where that fails the driver refuses the call, and spoils the capture
-        op.busy = false;
-        mutex.unlock();
-        return {};
+    if (timeline->capturing()) {
+        if (const cuuint64_t capture = capture_id(stream, default_stream); capture != 0) {
+            (void)map_for_capture(op);  // where that fails the driver refuses the call, and spoils the capture
+            name_in_capture(capture, op);
+            // With the lock held, for what is mapped has to stay so until the driver has seen it.
+            op.captured = true;
+            OpToken token;
+            token.state = &op;
+            return token;
+        }
     }
     Residency* owner = op.uses.front().buffer->owner;
     bool single = true;
@@ -234,6 +231,10 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
 }
 
 void RuntimeState::end(PendingOp& op, CUresult result) {
+    if (op.captured) {
+        op.busy = op.captured = false;
+        return;
+    }
     if (op.synchronous) {
         mutex.lock();
         for (const BufferUse& use : op.uses) --use.buffer->holds;
@@ -278,6 +279,7 @@ PendingOp* RuntimeState::open(bool synchronous) {
     if (op.busy) return nullptr;
     mutex.lock();
     op.busy = true;
+    op.captured = false;
     op.synchronous = synchronous;
     op.uses.clear();
     return &op;
@@ -312,6 +314,7 @@ OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source,
     Buffer* to = destination.address != 0 ? state.find(destination.address) : nullptr;
     Buffer* from = source.address != 0 ? state.find(source.address) : nullptr;
     if (to != nullptr && destination.bytes != 0) {
+        const RelaxedCapture outside = state.outside_captures();
         state.scan_payload(destination, source);
         const bool whole = destination.address == to->address && destination.bytes >= to->bytes &&
                            !destination.pitched && from != to;

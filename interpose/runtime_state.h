@@ -1,7 +1,7 @@
 // What stands behind interpose/runtime.h: one per process, never destroyed (a program may call CUDA from exit
 // handlers). Everything here is guarded by `mutex` unless said otherwise. Files: runtime.cpp (life,
 // allocations), runtime_context.cpp (contexts), runtime_ops.cpp (ops), runtime_graphs.cpp (captures and
-// graphs), runtime_plan.cpp (planning), runtime_report.cpp (exit).
+// graphs), runtime_capture.cpp (captures), runtime_plan.cpp (planning), runtime_report.cpp (exit).
 #pragma once
 
 #include <atomic>
@@ -48,6 +48,7 @@ struct ManagedContext {
 struct PendingOp {
     bool busy = false;
     bool synchronous = false;        ///< the lock is not held in between
+    bool captured = false;           ///< recorded by a capture: only mapped
     ManagedContext* home = nullptr;  ///< where it is recorded: the owner of its first buffer
     QueueId queue = 0;
     std::vector<BufferUse> uses;
@@ -81,7 +82,18 @@ struct RuntimeState : Runtime {
     OpToken fail(PendingOp& op, CUresult result, const char* what);
     bool waits_for_copies(const PendingOp& op) const;
     void end(PendingOp& op, CUresult result);
-    bool is_capturing(CUstream stream, DefaultStream default_stream) const;
+    bool is_capturing(CUstream stream, DefaultStream default_stream) const {
+        return timeline->capturing() && capture_id(stream, default_stream) != 0;
+    }
+    /// The capture that the stream is part of; 0: none.
+    cuuint64_t capture_id(CUstream stream, DefaultStream default_stream) const;
+    /// Keeps what `op` uses alive until the capture, or the graph that comes of it, is done with.
+    void name_in_capture(cuuint64_t capture, const PendingOp& op);
+    void drop_capture(cuuint64_t capture);
+    void forget_captured_graph(CUgraph graph);
+    void forget_captures_of(const Residency& residency);
+    /// Captures that are over without our having been told.
+    void review_captures();
     /// While any thread captures a stream, what the runtime does itself (mapping, waiting) must not count as
     /// the program's: an unsafe call would spoil the capture.
     RelaxedCapture outside_captures() const { return RelaxedCapture(api, timeline->capturing()); }
@@ -91,7 +103,14 @@ struct RuntimeState : Runtime {
     void scan_payload(const CopySpan& destination, const CopySpan& source);
     void add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra);
 
+    /// From a thread at its end, without the lock: its per-thread default streams are gone.
+    void thread_ended(std::uint64_t number);
+    void close_ended_threads();
+
     mutable std::mutex mutex;
+    std::mutex ended_mutex;  ///< guards `ended_threads` alone; never held for long
+    std::vector<std::uint64_t> ended_threads;
+    std::atomic<bool> any_ended{false};
     DriverApi api;
     std::unique_ptr<Timeline> timeline;
     std::unique_ptr<FunctionTable> functions;
@@ -110,7 +129,13 @@ struct RuntimeState : Runtime {
     void forget_left(CUdeviceptr address);
     std::unordered_map<CUcontext, int> attached;               ///< uses beyond the first
     std::unordered_map<CUcontext, const char*> left_contexts;  ///< never managed, and why
-    std::vector<Buffer*> deferred_frees;                       ///< freed while a capture was open
+    std::vector<Buffer*> deferred_frees;  ///< freed while something that is to come still named them
+    struct CapturedNames {
+        cuuint64_t capture;
+        CUgraph graph;  ///< what came of it, from its end to its first instantiation; null: it is open
+        std::vector<Buffer*> buffers;
+    };
+    std::vector<CapturedNames> captured;
     std::unordered_map<CUgraphExec, std::unique_ptr<GraphWork>> graphs;
     std::uint64_t unrolled_graphs = 0;
     std::vector<std::pair<std::string, std::int64_t>>
@@ -123,5 +148,7 @@ struct RuntimeState : Runtime {
 PendingOp& thread_op();
 /// A number for this thread, from 1: names its per-thread default stream.
 std::uint64_t thread_number();
+/// The same, for a thread that uses that stream: the runtime hears of its end.
+std::uint64_t thread_with_stream();
 
 }  // namespace swapadvisor

@@ -18,7 +18,7 @@ struct DriverApi {
             cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)                         \
             X(cuMemGetAllocationGranularity) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)  \
                 X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamWaitEvent)                 \
-                    X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamIsCapturing) X(cuEventCreate)          \
+                    X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) X(cuStreamGetFlags) X(cuEventCreate)          \
                         X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize)             \
                             X(cuEventElapsedTime) X(cuThreadExchangeStreamCaptureMode) X(cuFuncGetParamInfo) \
                                 X(cuFuncGetName) X(cuPointerGetAttribute) X(cuKernelGetParamInfo)            \

@@ -42,6 +42,8 @@ struct Buffer {
     std::uint32_t hashed = 0;       ///< which hash is the host copy's (replayer/content_check.h); 0: none
     const char* escaped = nullptr;  ///< reason why it may not move any more
     std::uint32_t holds = 0;        ///< calls in progress that use it without the lock
+    std::uint32_t waiters = 0;      ///< ops that wait without the lock and will use it: it stays alive
+    std::uint32_t captures = 0;     ///< captures, and graphs that came of them, that name it
     std::uint32_t graphs = 0;       ///< executable graphs that name it
 
     MarkSet ready;  ///< a user waits for these: arrival, or the former holder's last uses

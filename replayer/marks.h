@@ -8,7 +8,7 @@
 
 namespace swapadvisor {
 
-using QueueId = std::uint16_t;
+using QueueId = std::uint32_t;
 using Seq = std::uint64_t;
 
 struct Mark {
