@@ -19,6 +19,11 @@ inline CopySpan pitched_span(CUmemorytype type, CUdeviceptr device, const void* 
     const std::size_t offset = (z * slice_rows + y) * pitch + x;
     span.pitched = (height > 1 && pitch > width) || (depth > 1 && slice_rows > height);
     span.bytes = ((depth - 1) * slice_rows + (height - 1)) * pitch + width;
+    span.row_bytes = width;
+    span.rows = height;
+    span.pitch = pitch;
+    span.slices = depth;
+    span.slice_pitch = slice_rows * pitch;
     if (type == CU_MEMORYTYPE_HOST) {
         span.host = static_cast<const char*>(host) + offset;
     } else {

@@ -3,20 +3,39 @@
 // as it came.
 #include <algorithm>
 
+#include "interpose/copy_spans.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
 
 namespace {
 
-CopySpan operand_span(const CUmemcpy3DOperand& operand, const CUextent3D& extent) {
+/// Bytes of an element: lengths are in those of the array on either side, else in bytes.
+std::size_t element_bytes(const CUmemcpy3DOperand& operand) {
+    if (operand.type != CU_MEMCPY_OPERAND_TYPE_ARRAY) return 1;
+    using Describe = CUresult (*)(CUDA_ARRAY3D_DESCRIPTOR*, CUarray);
+    static const auto describe =
+        reinterpret_cast<Describe>(real_symbol(managed_copy(), "cuArray3DGetDescriptor_v2"));
+    CUDA_ARRAY3D_DESCRIPTOR array{};
+    if (!describe || describe(&array, operand.op.array.array) != CUDA_SUCCESS) return 1;
+    const unsigned channel =
+        array.Format == CU_AD_FORMAT_FLOAT || array.Format == CU_AD_FORMAT_SIGNED_INT32 ||
+                array.Format == CU_AD_FORMAT_UNSIGNED_INT32
+            ? 4
+        : array.Format == CU_AD_FORMAT_HALF || array.Format == CU_AD_FORMAT_SIGNED_INT16 ||
+                array.Format == CU_AD_FORMAT_UNSIGNED_INT16
+            ? 2
+            : 1;
+    return channel * std::size_t{array.NumChannels};
+}
+
+CopySpan operand_span(const CUmemcpy3DOperand& operand, const CUmemcpy3DOperand& other,
+                      const CUextent3D& extent) {
     if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return {};
-    // Lengths are in elements, whose size only an array on the other side tells. Enough to say which buffer
-    // is touched, not that all of it is.
-    const std::size_t row = std::max(operand.op.ptr.rowLength, extent.width);
-    const std::size_t rows = std::max(operand.op.ptr.layerHeight, extent.height);
-    return {operand.op.ptr.ptr, nullptr, ((extent.depth - 1) * rows + extent.height - 1) * row + extent.width,
-            true};
+    const std::size_t element = element_bytes(other);
+    return pitched_span(CU_MEMORYTYPE_UNIFIED, operand.op.ptr.ptr, nullptr, 0, 0, 0,
+                        operand.op.ptr.rowLength * element, operand.op.ptr.layerHeight,
+                        extent.width * element, extent.height, extent.depth);
 }
 
 bool managed(Runtime& runtime, CUdeviceptr address) {
@@ -44,6 +63,19 @@ std::size_t attributes_of(std::size_t i, const size_t* indices, std::size_t coun
     return at;
 }
 
+/// For a batch that goes on as it came: addresses travel with it all the same.
+template <class Span>
+CUresult look_through(Runtime& runtime, std::size_t count, size_t* failed, Span spans) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto [to, from] = spans(i);
+        if (const CUresult result = runtime.copies(to, from); result != CUDA_SUCCESS) {
+            if (failed) *failed = i;
+            return result;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
 /// `call(to, from, bytes, count, attributes, indices, attribute_count)` is the real call.
 template <class Call>
 CUresult batch(Entry entry, CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
@@ -58,17 +90,18 @@ CUresult batch(Entry entry, CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, s
     bool any = false;
     for (std::size_t i = 0; i < count && !any; ++i)
         any = managed(*runtime, to[i]) || managed(*runtime, from[i]);
-    if (!any) return as_it_came();
-    return item_by_item(
-        entry, count, failed, stream,
-        [&](std::size_t i) {
-            return std::pair(CopySpan{to[i], nullptr, bytes[i]}, CopySpan{from[i], nullptr, bytes[i]});
-        },
-        [&](std::size_t i) {
-            size_t first = 0;
-            return call(to + i, from + i, bytes + i, 1,
-                        attributes + attributes_of(i, indices, attribute_count), &first, 1);
-        });
+    const auto spans = [&](std::size_t i) {
+        return std::pair(CopySpan{to[i], nullptr, bytes[i]}, CopySpan{from[i], nullptr, bytes[i]});
+    };
+    if (!any) {
+        const CUresult result = look_through(*runtime, count, failed, spans);
+        return result == CUDA_SUCCESS ? as_it_came() : result;
+    }
+    return item_by_item(entry, count, failed, stream, spans, [&](std::size_t i) {
+        size_t first = 0;
+        return call(to + i, from + i, bytes + i, 1, attributes + attributes_of(i, indices, attribute_count),
+                    &first, 1);
+    });
 }
 
 /// `call(count, list)` is the real call.
@@ -78,14 +111,17 @@ CUresult batch_3d(Entry entry, size_t count, CUDA_MEMCPY3D_BATCH_OP* list, size_
     Runtime* runtime = runtime_for(entry);
     if (!runtime || !list) return call(count, list);
     const auto spans = [&](std::size_t i) {
-        return std::pair(operand_span(list[i].dst, list[i].extent),
-                         operand_span(list[i].src, list[i].extent));
+        return std::pair(operand_span(list[i].dst, list[i].src, list[i].extent),
+                         operand_span(list[i].src, list[i].dst, list[i].extent));
     };
     bool any = false;
     for (std::size_t i = 0; i < count && !any; ++i) {
         any = managed(*runtime, spans(i).first.address) || managed(*runtime, spans(i).second.address);
     }
-    if (!any) return call(count, list);
+    if (!any) {
+        const CUresult result = look_through(*runtime, count, failed, spans);
+        return result == CUDA_SUCCESS ? call(count, list) : result;
+    }
     return item_by_item(entry, count, failed, stream, spans,
                         [&](std::size_t i) { return call(1, list + i); });
 }

@@ -57,6 +57,18 @@ CUresult hook_cuMemcpyAtoD_v2(Entry entry, Fn_cuMemcpyAtoD_v2 real, CUdeviceptr 
     return run_copy(entry, {to, nullptr, bytes}, {}, [&] { return real(to, from, offset, bytes); });
 }
 
+// An array holds addresses as well as any memory does.
+CUresult hook_cuMemcpyHtoA_v2(Entry entry, Fn_cuMemcpyHtoA_v2 real, CUarray to, size_t offset,
+                              const void* from, size_t bytes) {
+    return run_copy(entry, {}, {0, from, bytes}, [&] { return real(to, offset, from, bytes); });
+}
+
+CUresult hook_cuMemcpyHtoAAsync_v2(Entry entry, Fn_cuMemcpyHtoAAsync_v2 real, CUarray to, size_t offset,
+                                   const void* from, size_t bytes, CUstream stream) {
+    return run_copy_async(entry, {}, {0, from, bytes}, stream,
+                          [&] { return real(to, offset, from, bytes, stream); });
+}
+
 CUresult hook_cuMemcpyPeer(Entry entry, Fn_cuMemcpyPeer real, CUdeviceptr to, CUcontext to_context,
                            CUdeviceptr from, CUcontext from_context, size_t bytes) {
     return run_copy(entry, {to, nullptr, bytes}, {from, nullptr, bytes},

@@ -1,21 +1,30 @@
 // Launches of old kinds, whose arguments are not seen at the launch.
-#include <cstring>
-
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
 
-/// Parameters set one by one ahead of cuLaunch and cuLaunchGrid: what they point to stays resident from here
-/// on.
+namespace {
+
+/// Parameters set one by one ahead of cuLaunch and cuLaunchGrid: what they name stays resident from here on.
+/// Each function's are looked at like memory at an address of its own.
+CUresult keep_named(Entry entry, CUfunction function, int offset, const void* data, unsigned bytes) {
+    Runtime* runtime = data ? runtime_for(entry) : nullptr;
+    if (!runtime) return CUDA_SUCCESS;
+    const CUdeviceptr place = (reinterpret_cast<CUdeviceptr>(function) << 16) + static_cast<unsigned>(offset);
+    return runtime->copies({place, nullptr, bytes}, {0, data, bytes});
+}
+
+}  // namespace
+
 CUresult hook_cuParamSetv(Entry entry, Fn_cuParamSetv real, CUfunction function, int offset, void* data,
                           unsigned bytes) {
-    Runtime* runtime = data ? runtime_for(entry) : nullptr;
-    for (unsigned at = 0; runtime && at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
-        CUdeviceptr word = 0;
-        std::memcpy(&word, static_cast<const char*>(data) + at, sizeof word);
-        if (word) runtime->escape(word, "parameter of a launch of the old kind");
-    }
-    return real(function, offset, data, bytes);
+    const CUresult result = keep_named(entry, function, offset, data, bytes);
+    return result == CUDA_SUCCESS ? real(function, offset, data, bytes) : result;
+}
+
+CUresult hook_cuParamSeti(Entry entry, Fn_cuParamSeti real, CUfunction function, int offset, unsigned value) {
+    const CUresult result = keep_named(entry, function, offset, &value, sizeof value);
+    return result == CUDA_SUCCESS ? real(function, offset, value) : result;
 }
 
 /// One kernel on each of several devices, as one launch: each kernel's buffers are of its own device, and are

@@ -20,7 +20,6 @@ std::atomic<bool> Runtime::inert_{false};
 namespace {
 
 std::mutex creation;
-constexpr std::uint64_t kMiB = 1ull << 20;
 
 }  // namespace
 
@@ -139,6 +138,13 @@ Buffer* RuntimeState::find(CUdeviceptr address) const {
     return nullptr;
 }
 
+Buffer* RuntimeState::find_near(CUdeviceptr address) const {
+    for (const auto& managed : contexts)
+        if (managed->residency)
+            if (Buffer* buffer = managed->residency->find_near(address)) return buffer;
+    return nullptr;
+}
+
 // --- allocations
 // ----------------------------------------------------------------------------------------------------
 
@@ -154,8 +160,8 @@ CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t
         result = m.residency->allocate(bytes, id, buffer);
     }
     if (result != CUDA_SUCCESS) return result;
-    low = std::min<std::uint64_t>(low, buffer->address - kMiB);
-    high = std::max<std::uint64_t>(high, buffer->address + buffer->block_bytes + kMiB);
+    low = std::min<std::uint64_t>(low, m.residency->addresses().low());
+    high = std::max<std::uint64_t>(high, m.residency->addresses().high());
     m.director->steering().allocated(*buffer);
     m.recorder->allocate(id, static_cast<std::int64_t>(bytes), buffer->small, site, stream);
     m.habits.allocated(id, bytes, buffer->small);
@@ -337,18 +343,6 @@ std::optional<CUresult> Runtime::pointer_attribute(void* data, CUpointer_attribu
         default:
             return std::nullopt;
     }
-}
-
-void Runtime::escape(CUdeviceptr address, const char* reason) {
-    RuntimeState& state = RuntimeState::of(this);
-    if (state.live.load(std::memory_order_relaxed) == 0) return;
-    std::lock_guard lock(state.mutex);
-    Buffer* buffer = state.find(address);
-    if (buffer == nullptr || buffer->escaped != nullptr) return;
-    const RelaxedCapture outside = state.outside_captures();
-    buffer->owner->set_escaped(*buffer, reason);
-    for (auto& m : state.contexts)
-        if (m->residency.get() == buffer->owner) m->recorder->escaped(buffer->id, reason);
 }
 
 bool Runtime::is_managed(CUdeviceptr address) const {

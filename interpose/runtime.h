@@ -45,6 +45,8 @@ struct CopySpan {
     const void* host = nullptr;
     std::size_t bytes = 0;  ///< distance from the first to past the last byte touched
     bool pitched = false;   ///< not every byte in between is touched
+    // What is touched, row by row; made by linear() or pitched_span().
+    std::size_t row_bytes = bytes, rows = 1, pitch = 0, slices = 1, slice_pitch = 0;
 };
 
 class Runtime {
@@ -71,7 +73,12 @@ class Runtime {
     std::optional<CUresult> mem_get_address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address);
     /// The program's memory may not move from here on (IPC export, tensor map, registration, graph
     /// capture...).
-    void escape(CUdeviceptr address, const char* reason);
+    /// CUDA_ERROR_OUT_OF_MEMORY: it cannot stay, for there is no room; the call has to fail.
+    CUresult escape(CUdeviceptr address, const char* reason);
+    /// What is about to be written into memory that kernels can read, by something else than the ops below:
+    /// addresses in it escape (same result). `bytes` is at most 8.
+    CUresult wrote(CUdeviceptr address, std::uint64_t value, unsigned bytes);
+    CUresult copies(const CopySpan& destination, const CopySpan& source);
     bool is_managed(CUdeviceptr address) const;
     /// For memory that may have no mapping at the moment the driver cannot answer.
     std::optional<CUresult> pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr address);
@@ -81,8 +88,9 @@ class Runtime {
     OpToken begin_kernel(const KernelLaunch& launch, DefaultStream);
     OpToken begin_copy(const CopySpan& destination, const CopySpan& source, CUstream stream, DefaultStream,
                        bool synchronous);
-    OpToken begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream, DefaultStream,
-                         bool synchronous);
+    /// `value` is what each `element_bytes` are set to.
+    OpToken begin_memset(const CopySpan& destination, std::uint32_t value, unsigned element_bytes,
+                         CUstream stream, DefaultStream, bool synchronous);
     OpToken begin_graph_launch(CUgraphExec graph, CUstream stream, DefaultStream);
     void end_op(OpToken& token, CUresult result);
 

@@ -90,15 +90,15 @@ struct Reader {
     bool note_uses(GraphNode& node) {
         std::vector<Buffer*> former;
         former.swap(node.uses);
-        auto use = [&](std::uint64_t address) {
-            Buffer* buffer = state.find(address);
+        auto add = [&](Buffer* buffer) {
             if (buffer != nullptr && std::find(node.uses.begin(), node.uses.end(), buffer) == node.uses.end())
                 node.uses.push_back(buffer);
         };
+        auto use = [&](std::uint64_t address) { add(state.find(address)); };
         if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) {
             Arguments arguments(node);
-            scan_arguments(state.functions->info(node.launch.function), arguments.params_form,
-                           arguments.extra_form, use);
+            state.named_by(state.functions->info(node.launch.function), arguments.params_form,
+                           arguments.extra_form, add);
         } else if (node.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
             use(device_side(node.copy.dstMemoryType, node.copy.dstDevice));
             use(device_side(node.copy.srcMemoryType, node.copy.srcDevice));

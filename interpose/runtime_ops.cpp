@@ -6,12 +6,9 @@
 #include "interpose/runtime_graphs.h"
 #include "interpose/runtime_plan.h"
 #include "interpose/runtime_state.h"
-#include "recorder/address_scan.h"
 
 namespace swapadvisor {
 namespace {
-constexpr std::size_t kPayloadScan = std::size_t{64} << 20;  // a table of addresses is smaller than this
-
 // Copies and memsets are told apart by their size, where a kernel has its grid and block.
 std::array<unsigned, 6> size_as_geometry(std::uint64_t bytes) {
     return {static_cast<unsigned>(bytes), static_cast<unsigned>(bytes >> 32)};
@@ -68,36 +65,33 @@ void RuntimeState::add_use(PendingOp& op, Buffer* buffer, Access access, bool ov
 }
 
 void RuntimeState::add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra) {
-    const bool known = scan_arguments(info, params, extra, [&](std::uint64_t word) {
-        if (!maybe_managed(word)) return;
-        if (Buffer* buffer = find(word)) add_use(op, buffer, Access::read_write);
-    });
-    if (known) return;
-    // Its arguments cannot be read: it may use anything.
-    if (first_time(info.id))
-        say("kernel %s: the driver does not tell its parameters; all memory is made resident for it",
-            info.name.c_str());
-    count("kernel with unknown parameters");
-    for (auto& managed_context : contexts)
-        if (managed_context->residency)
-            managed_context->residency->for_each_large(
-                [&](Buffer& buffer) { add_use(op, &buffer, Access::read_write); });
+    const bool all =
+        named_by(info, params, extra, [&](Buffer* buffer) { add_use(op, buffer, Access::read_write); });
+    if (all) return;
+    const bool known = params == nullptr || info.layout_known;
+    add_whatever_fits(op, info,
+                      known ? "an argument points into our addresses, but to no memory that there is"
+                            : "the driver does not tell its parameters");
 }
 
-// Addresses that travel to the device as data may be used by any kernel later: what they name may not move.
-void RuntimeState::scan_payload(const CopySpan& destination, const CopySpan& source) {
-    if (source.host == nullptr || source.bytes > kPayloadScan || destination.address == 0 || source.pitched)
-        return;
-    find_addresses(source.host, source.bytes, destination.address, low, high, [&](std::uint64_t word) {
-        Buffer* buffer = find(word);
-        if (buffer == nullptr || buffer->small || buffer->escaped != nullptr || word < buffer->address ||
-            word >= buffer->address + buffer->bytes)
-            return;
-        buffer->owner->set_escaped(*buffer, "its address was copied to the device");
-        for (auto& m : contexts)
-            if (m->residency.get() == buffer->owner)
-                m->recorder->escaped(buffer->id, "its address was copied to the device");
-    });
+// It may use anything. What fits is made resident; what does not is out of reach (unmapped), so that a use of
+// it is an error of the kernel and never another buffer's bytes.
+void RuntimeState::add_whatever_fits(PendingOp& op, const FunctionInfo& info, const char* why) {
+    const RelaxedCapture outside = outside_captures();
+    bool complete = true;
+    for (auto& m : contexts) {
+        if (!m->residency) continue;
+        std::vector<Buffer*> more;
+        const bool fits = m->residency->whatever_fits(op.uses.data(), op.uses.size(), more);
+        if (!fits && m->residency->leave_plan("a kernel may use anything") != CUDA_SUCCESS) more.clear();
+        for (Buffer* buffer : more) add_use(op, buffer, Access::read_write);
+        complete = complete && fits;
+    }
+    if (first_time(info.id))
+        say("kernel %s: %s; all memory %sis made resident for it%s", info.name.c_str(), why,
+            complete ? "" : "that fits the limit ",
+            complete ? "" : ", and using any other will be an illegal address");
+    count("kernel that may use any memory");
 }
 
 OpToken RuntimeState::fail(PendingOp& op, CUresult result, const char* what) {
@@ -308,14 +302,14 @@ void RuntimeState::tell_name(Residency* owner, FunctionInfo& info) {
 OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source, CUstream stream,
                             DefaultStream default_stream, bool synchronous) {
     RuntimeState& state = RuntimeState::of(this);
+    if (const CUresult result = state.look_through_payload(destination, source); result != CUDA_SUCCESS)
+        return {result, nullptr};
     PendingOp* const opened = state.open(synchronous);
     if (opened == nullptr) return {};
     PendingOp& op = *opened;
     Buffer* to = destination.address != 0 ? state.find(destination.address) : nullptr;
     Buffer* from = source.address != 0 ? state.find(source.address) : nullptr;
     if (to != nullptr && destination.bytes != 0) {
-        const RelaxedCapture outside = state.outside_captures();
-        state.scan_payload(destination, source);
         const bool whole = destination.address == to->address && destination.bytes >= to->bytes &&
                            !destination.pitched && from != to;
         state.add_use(op, to, Access::write, whole);
@@ -328,9 +322,14 @@ OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source,
     return state.begin(op, kind, 0, size_as_geometry(bytes).data(), stream, default_stream, "a copy");
 }
 
-OpToken Runtime::begin_memset(CUdeviceptr address, std::size_t bytes, CUstream stream,
-                              DefaultStream default_stream, bool synchronous) {
+OpToken Runtime::begin_memset(const CopySpan& destination, std::uint32_t value, unsigned element_bytes,
+                              CUstream stream, DefaultStream default_stream, bool synchronous) {
     RuntimeState& state = RuntimeState::of(this);
+    const CUdeviceptr address = destination.address;
+    const std::size_t bytes = destination.bytes;
+    if (const CUresult result = state.filled_with(address, destination.row_bytes, value, element_bytes);
+        result != CUDA_SUCCESS)
+        return {result, nullptr};
     PendingOp* const opened = state.open(synchronous);
     if (opened == nullptr) return {};
     PendingOp& op = *opened;

@@ -9,6 +9,19 @@ std::uint64_t name_hash(const std::string& name) {
 }
 }  // namespace
 
+void FunctionInfo::sort_out() {
+    pieces.clear();
+    for (std::uint32_t i = 0; i < params.size(); ++i) {
+        const Param& param = params[i];
+        if (param.bytes >= 8)
+            pieces.push_back(
+                {param.bytes == 8 ? Piece::Kind::word : Piece::Kind::block, i, param.offset, param.bytes});
+        else if (param.bytes == 4 && i + 1 < params.size() && params[i + 1].bytes == 4 &&
+                 params[i + 1].offset == param.offset + 4)
+            pieces.push_back({Piece::Kind::halves, i, param.offset, 8});
+    }
+}
+
 FunctionInfo& FunctionTable::look_up(CUfunction function, Entry& entry) {
     auto& slot = all_[function];
     if (!slot) {
@@ -42,6 +55,7 @@ FunctionInfo& FunctionTable::look_up(CUfunction function, Entry& entry) {
             });
             slot->layout_known = slot->layout_known || known;
         }
+        slot->sort_out();
     }
     entry = {function, slot.get()};
     return *slot;

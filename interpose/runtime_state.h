@@ -1,7 +1,8 @@
 // What stands behind interpose/runtime.h: one per process, never destroyed (a program may call CUDA from exit
 // handlers). Everything here is guarded by `mutex` unless said otherwise. Files: runtime.cpp (life,
-// allocations), runtime_context.cpp (contexts), runtime_ops.cpp (ops), runtime_graphs.cpp (captures and
-// graphs), runtime_capture.cpp (captures), runtime_plan.cpp (planning), runtime_report.cpp (exit).
+// allocations), runtime_context.cpp (contexts), runtime_ops.cpp (ops), runtime_payload.cpp (addresses that
+// travel), runtime_graphs.cpp (graphs), runtime_capture.cpp (captures), runtime_plan.cpp (planning),
+// runtime_report.cpp (exit).
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include "interpose/allocation_habits.h"
 #include "interpose/runtime.h"
 #include "interpose/runtime_params.h"
+#include "interpose/small_writes.h"
 #include "recorder/op_timer.h"
 #include "recorder/recorder.h"
 #include "replayer/residency.h"
@@ -68,7 +70,11 @@ struct RuntimeState : Runtime {
     ManagedContext* context_for(CUcontext context);  ///< created on first use; null: no context
     ManagedContext* current_context();
     Buffer* find(CUdeviceptr address) const;
-    bool maybe_managed(std::uint64_t word) const { return word - low < high - low; }
+    Buffer* find_near(CUdeviceptr address) const;  ///< large ones, by their neighbourhood
+    bool maybe_managed(std::uint64_t word) const {
+        const std::uint64_t from = low.load(std::memory_order_relaxed);
+        return word - from < high.load(std::memory_order_relaxed) - from;
+    }
     QueueId queue_for(CUcontext context, CUstream stream, DefaultStream default_stream);
     CUresult allocate(ManagedContext& managed, CUdeviceptr* out, std::size_t bytes, CUstream stream);
     void free(Buffer& buffer);
@@ -100,8 +106,20 @@ struct RuntimeState : Runtime {
     void add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites = false);
     CUresult map_for_capture(PendingOp& op);
     void tell_name(Residency* owner, FunctionInfo& info);
-    void scan_payload(const CopySpan& destination, const CopySpan& source);
+    /// Calls f(Buffer*) for everything that the arguments name. False: they may name anything.
+    template <class F>
+    bool named_by(const FunctionInfo& info, void** params, void** extra, F&& f) const;
     void add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra);
+    void add_whatever_fits(PendingOp& op, const FunctionInfo& info, const char* why);
+
+    CUresult keep_in_place(Buffer& buffer, const char* reason);
+    /// `table`: of data that are rather addresses than something else.
+    CUresult keep_named(std::uint64_t address, WordForm form, bool table);
+    // These take the lock themselves.
+    CUresult look_through_payload(const CopySpan& destination, const CopySpan& source);
+    CUresult wrote_words(std::uint64_t address, const void* data, std::size_t bytes);
+    CUresult filled_with(std::uint64_t address, std::size_t bytes, std::uint32_t value,
+                         unsigned element_bytes);
 
     /// From a thread at its end, without the lock: its per-thread default streams are gone.
     void thread_ended(std::uint64_t number);
@@ -116,8 +134,10 @@ struct RuntimeState : Runtime {
     std::unique_ptr<FunctionTable> functions;
     std::vector<std::unique_ptr<ManagedContext>> contexts;
     std::vector<std::unique_ptr<ManagedContext>> ending;  ///< from context_going to context_gone
-    std::atomic<std::uint64_t> live{0};   ///< live managed buffers: 0 means that ops need no look
-    std::uint64_t low = ~0ull, high = 0;  ///< all managed addresses lie in between
+    std::atomic<std::uint64_t> live{0};  ///< live managed buffers: 0 means that ops need no look
+    /// All managed addresses lie in between.
+    std::atomic<std::uint64_t> low{~0ull}, high{0};
+    SmallWrites small_writes;
     BufferId next_buffer = 1;
     struct LeftAllocation {
         CUcontext context;
@@ -143,6 +163,24 @@ struct RuntimeState : Runtime {
     void count(const std::string& what);
     std::vector<std::string> notes;
 };
+
+template <class F>
+bool RuntimeState::named_by(const FunctionInfo& info, void** params, void** extra, F&& f) const {
+    bool all = true;
+    const std::uint64_t from = low.load(std::memory_order_relaxed), to = high.load(std::memory_order_relaxed);
+    const bool known =
+        scan_arguments(info, params, extra, from, to, [&](std::uint64_t address, WordForm form) {
+            Buffer* buffer = find(address);
+            if (buffer == nullptr && form == WordForm::whole) {
+                // Shifted, or of something that is gone.
+                buffer = find_near(address);
+                for (const auto& m : contexts)
+                    all = all && !(m->residency && m->residency->addresses().never_taken(address));
+            }
+            if (buffer != nullptr) f(buffer);
+        });
+    return known && all;
+}
 
 /// This thread's op in progress.
 PendingOp& thread_op();

@@ -5,6 +5,10 @@
 #include <algorithm>
 
 namespace swapadvisor {
+namespace {
+// An entry of a gap: how many pages to go to the next page of the range, up or down.
+constexpr OwnerId kGap = OwnerId{1} << 30, kDown = OwnerId{1} << 29, kSteps = kDown - 1;
+}  // namespace
 
 AddressSpace::~AddressSpace() {
     for (Region& region : regions_) {
@@ -13,21 +17,22 @@ AddressSpace::~AddressSpace() {
     }
 }
 
-OwnerId AddressSpace::find_in(const Region& region, std::uint64_t offset) const {
-    const std::uint64_t page = offset / page_bytes_;
-    if (OwnerId owner = region.owners[page]) return owner;
-    if (offset % page_bytes_ < page_bytes_ / 2) return page > 0 ? region.owners[page - 1] : 0;
-    return page + 1 < region.pages ? region.owners[page + 1] : 0;
+OwnerId AddressSpace::near_in(const Region& region, std::uint64_t page) const {
+    const OwnerId entry = region.owners[page];
+    if ((entry & kGap) == 0) return entry;
+    return region.owners[(entry & kDown) != 0 ? page - (entry & kSteps) : page + (entry & kSteps)];
 }
 
-AddressSpace::Region* AddressSpace::region_of(CUdeviceptr address) {
-    for (Region& region : regions_)
-        if (address - region.base < region.pages * page_bytes_) return &region;
-    return nullptr;
+OwnerId AddressSpace::find_in(const Region& region, std::uint64_t offset) const {
+    const std::uint64_t page = offset / page_bytes_;
+    const OwnerId entry = region.owners[page];
+    if ((entry & kGap) == 0) return entry;
+    const OwnerId adjoining = offset % page_bytes_ < page_bytes_ / 2 ? kGap | kDown | 1 : kGap | 1;
+    return entry == adjoining ? near_in(region, page) : 0;
 }
 
 CUresult AddressSpace::grow(std::uint64_t pages) {
-    const std::uint64_t least = pages + 2;
+    const std::uint64_t least = pages + 2 * gap(pages);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     for (std::uint64_t wanted = std::max(region_bytes_ / page_bytes_, least);;
          wanted = std::max(wanted / 2, least)) {
@@ -42,12 +47,32 @@ CUresult AddressSpace::grow(std::uint64_t pages) {
                 result = CUDA_ERROR_OUT_OF_MEMORY;
             } else {
                 region.owners = static_cast<OwnerId*>(owners);
+                low_ = std::min<std::uint64_t>(low_, region.base);
+                high_ = std::max<std::uint64_t>(high_, region.base + wanted * page_bytes_);
                 regions_.push_back(region);
                 return CUDA_SUCCESS;
             }
         }
         if (wanted == least) return result == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : result;
     }
+}
+
+// Lays a range of `pages` and its gaps from `start` on.
+AddressRange AddressSpace::settle(CUdeviceptr start, std::uint64_t pages) {
+    const Region& region = *region_at(start);
+    OwnerId* const owners = region.owners + (start - region.base) / page_bytes_;
+    const std::uint64_t around = gap(pages);
+    for (std::uint64_t i = 0; i < around; ++i) {
+        owners[i] = kGap | static_cast<OwnerId>(around - i);
+        owners[around + pages + i] = kGap | kDown | static_cast<OwnerId>(i + 1);
+    }
+    std::fill_n(owners + around, pages, 0);
+    return {start + around * page_bytes_, pages};
+}
+
+void AddressSpace::clear(Stretch stretch) {
+    const Region& region = *region_at(stretch.address);
+    std::fill_n(region.owners + (stretch.address - region.base) / page_bytes_, stretch.pages, 0);
 }
 
 bool AddressSpace::take_free(std::uint64_t pages, AddressRange& range) {
@@ -58,44 +83,59 @@ bool AddressSpace::take_free(std::uint64_t pages, AddressRange& range) {
     return true;
 }
 
-// The last resort before a new region: joins neighbouring free ranges (and the gaps between them).
+// The last resort before a new region: joins what is free side by side and cuts it up anew.
 bool AddressSpace::take_merged(std::uint64_t pages, AddressRange& range) {
-    std::map<CUdeviceptr, std::uint64_t> sorted;
+    std::vector<Stretch> all;
+    all.swap(scraps_);
     for (auto& [size, addresses] : free_)
-        for (CUdeviceptr address : addresses) sorted[address] = size;
+        for (CUdeviceptr address : addresses) all.push_back(around({address, size}));
     free_.clear();
-    for (auto it = sorted.begin(); it != sorted.end();) {
-        auto next = std::next(it);
-        if (next != sorted.end() && it->first + (it->second + 1) * page_bytes_ == next->first &&
-            region_of(it->first) == region_of(next->first)) {
-            it->second += 1 + next->second;
-            sorted.erase(next);
-        } else {
-            it = next;
-        }
+    std::sort(all.begin(), all.end(),
+              [](const Stretch& a, const Stretch& b) { return a.address < b.address; });
+    std::vector<Stretch> joined;
+    for (const Stretch& next : all) {
+        if (!joined.empty() && joined.back().address + joined.back().pages * page_bytes_ == next.address &&
+            region_at(joined.back().address) == region_at(next.address))
+            joined.back().pages += next.pages;
+        else
+            joined.push_back(next);
     }
+    const std::uint64_t wanted = pages + 2 * gap(pages);
     bool taken = false;
-    for (auto& [address, size] : sorted) {
-        if (!taken && size >= pages) {
+    for (Stretch left : joined) {
+        const auto cut = [&](std::uint64_t size) {
+            const AddressRange laid = settle(left.address, size);
+            const std::uint64_t used = size + 2 * gap(size);
+            left = {left.address + used * page_bytes_, left.pages - used};
+            return laid;
+        };
+        if (!taken && left.pages >= wanted) {
             taken = true;
-            range = {address, pages};
-            if (size > pages + 1) free_[size - pages - 1].push_back(address + (pages + 1) * page_bytes_);
-        } else {
-            free_[size].push_back(address);
+            range = cut(pages);
+        }
+        if (left.pages > 2 * kNeighbourPages) {
+            const std::uint64_t size =
+                left.pages >= 3 * kNeighbourPages ? left.pages / 3 : left.pages - 2 * kNeighbourPages;
+            free_[size].push_back(cut(size).address);
+        }
+        if (left.pages != 0) {
+            clear(left);
+            scraps_.push_back(left);
         }
     }
     return taken;
 }
 
 CUresult AddressSpace::take(std::uint64_t pages, AddressRange& range) {
-    if (pages == 0 || pages > (std::uint64_t{1} << 40)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (pages == 0 || pages > kSteps) return CUDA_ERROR_OUT_OF_MEMORY;
     if (take_free(pages, range)) return CUDA_SUCCESS;
+    const std::uint64_t wanted = pages + 2 * gap(pages);
     for (int round = 0; round < 2; ++round) {
         if (!regions_.empty()) {
             Region& region = regions_.back();
-            if (region.next + pages + 1 <= region.pages) {
-                range = {region.base + region.next * page_bytes_, pages};
-                region.next += pages + 1;
+            if (region.next + wanted <= region.pages) {
+                range = settle(region.base + region.next * page_bytes_, pages);
+                region.next += wanted;
                 return CUDA_SUCCESS;
             }
             if (take_merged(pages, range)) return CUDA_SUCCESS;
@@ -111,7 +151,7 @@ void AddressSpace::give(AddressRange range) {
 }
 
 void AddressSpace::set_owner(AddressRange range, OwnerId owner) {
-    Region* region = region_of(range.address);
+    const Region* region = region_at(range.address);
     if (region == nullptr) return;
     const std::uint64_t first = (range.address - region->base) / page_bytes_;
     std::fill_n(region->owners + first, range.pages, owner);

@@ -234,6 +234,36 @@ Buffer* Residency::find(CUdeviceptr address) const {
     return buffers_[owner - 1].get();
 }
 
+Buffer* Residency::find_near(CUdeviceptr address) const {
+    const OwnerId owner = addresses_.find_near(address);
+    return owner == 0 || (owner & kSlabFlag) != 0 ? nullptr : buffers_[owner - 1].get();
+}
+
+bool Residency::whatever_fits(const BufferUse* uses, std::size_t count, std::vector<Buffer*>& others) const {
+    std::uint64_t pages = escaped_pages_ + arena_.held_bytes() / options_.page_bytes;
+    std::vector<Buffer*> all;
+    for (const auto& buffer : buffers_) {
+        if (!buffer || !buffer->live || buffer->small || buffer->escaped != nullptr) continue;
+        if (std::any_of(uses, uses + count, [&](const BufferUse& use) { return use.buffer == buffer.get(); }))
+            pages += buffer->pages();
+        else
+            all.push_back(buffer.get());
+    }
+    std::sort(all.begin(), all.end(), [](const Buffer* a, const Buffer* b) {
+        return a->backed != b->backed ? a->backed : a->stamp > b->stamp;
+    });
+    bool complete = true;
+    for (Buffer* buffer : all) {
+        if (pages + buffer->pages() > memory_.limit_pages()) {
+            complete = false;
+            continue;
+        }
+        pages += buffer->pages();
+        others.push_back(buffer);
+    }
+    return complete;
+}
+
 // --- ops
 // ------------------------------------------------------------------------------------------------------------
 

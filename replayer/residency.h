@@ -62,7 +62,14 @@ class Residency {
     /// The address becomes invalid for the program. Reuse of the memory waits for the last use by events.
     void release(Buffer& buffer);
     Buffer* find(CUdeviceptr address) const;
-    void set_escaped(Buffer& buffer, const char* reason);
+    /// The large buffer in whose neighbourhood (replayer/address_space.h) the address lies.
+    Buffer* find_near(CUdeviceptr address) const;
+    /// It stays where it is from here on. CUDA_ERROR_OUT_OF_MEMORY, with a note, if it cannot be had on the
+    /// device: nothing has changed then.
+    CUresult set_escaped(Buffer& buffer, const char* reason);
+    /// Of the other large buffers, as many as fit together with `uses` and with what may not move: those that
+    /// are there first, then the ones that were used last. True: those are all.
+    bool whatever_fits(const BufferUse* uses, std::size_t count, std::vector<Buffer*>& others) const;
 
     // --- ops
     // --------------------------------------------------------------------------------------------------------

@@ -207,19 +207,24 @@ bool Residency::move_into_pool(const BufferUse* uses, std::size_t count) {
     return any;
 }
 
-void Residency::set_escaped(Buffer& b, const char* reason) {
-    if (b.small || b.escaped != nullptr) return;
-    if (pool_) leave_plan("memory of the plan may not move any more");
+CUresult Residency::set_escaped(Buffer& b, const char* reason) {
+    if (b.small || b.escaped != nullptr) return CUDA_SUCCESS;
+    CUresult result = pool_ ? leave_plan("memory of the plan may not move any more") : CUDA_SUCCESS;
     ContextScope scope(api_, context_);
     ++stamp_;
     b.stamp = stamp_;
-    if (!b.backed && attach(b) != CUDA_SUCCESS) {
-        note(std::string("memory that must stay on the device (") + reason + ") does not fit the limit");
-        return;
+    why_.clear();
+    if (result == CUDA_SUCCESS && !b.backed) result = attach(b);
+    if (result == CUDA_SUCCESS && b.place == Place::absent) result = copy_in(b);
+    if (result != CUDA_SUCCESS) {
+        note("memory that must stay on the device does not fit the limit: " + std::to_string(b.bytes) +
+             " bytes (" + reason + "), beside " + std::to_string(escaped_pages_ * options_.page_bytes) +
+             " that must stay already; the limit is " + std::to_string(memory_limit_bytes()) + " bytes");
+        return result;
     }
-    if (b.place == Place::absent && copy_in(b) != CUDA_SUCCESS) return;
     b.escaped = reason;
     escaped_pages_ += b.pages();
+    return CUDA_SUCCESS;
 }
 
 }  // namespace swapadvisor
