@@ -85,3 +85,9 @@ $(BUILD)/tests/interpose_tests: $(INTERPOSE_TEST_OBJS) $(CATCH_MAIN) $(PRELOAD_O
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $(filter-out $(BUILD)/obj/interpose/dlsym.o,$^) $(RECORDER_LIBS) -ldl -lpthread
 TEST_SUITES += $(BUILD)/tests/interpose_tests
+
+# A program for tests/system/hidden_addresses_test.py; it knows nothing of the shim.
+$(BUILD)/tests/hidden_addresses_probe: tests/system/hidden_addresses_probe.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O2 -cudart shared $(NVCC_ARCH) $< -o $@ -lcuda -ldl
+TEST_DEPS += $(BUILD)/tests/hidden_addresses_probe
