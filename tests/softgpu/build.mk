@@ -32,7 +32,7 @@ ALL += $(SOFTGPU)/libcuda.so.1 $(SOFTGPU)/libnvrtc_ptx.so
 
 # Every case runs in a child process of its own, with its own settings.
 SOFTGPU_DRIVER_TESTS := $(call obj,$(wildcard tests/unit/softgpu/driver_*.cpp))
-$(BUILD)/tests/softgpu_driver_tests: $(SOFTGPU_DRIVER_TESTS) $(CATCH_MAIN) $(SOFTGPU)/libcuda.so.1
+$(BUILD)/tests/softgpu_driver_tests: $(SOFTGPU_DRIVER_TESTS) $(CATCH_MAIN) $(call obj,replayer/address_search.cpp) $(SOFTGPU)/libcuda.so.1
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(SOFTGPU) -lcuda -Wl,-rpath,'$$ORIGIN/../softgpu' -lpthread
 TEST_DEPS += $(BUILD)/tests/softgpu_driver_tests
