@@ -1,5 +1,6 @@
 // Graphs: the runtime learns what an executable graph touches when it is made and when it is changed.
 #include "interpose/copy_spans.h"
+#include "interpose/memory_operations.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
@@ -47,6 +48,10 @@ std::optional<CUresult> map_for(Entry entry, CUgraphNodeParams* params) {
     if (params && params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
         return map_for(entry, &params->memcpy.copyParams);
     if (params && params->type == CU_GRAPH_NODE_TYPE_MEMSET) return map_for(entry, &params->memset);
+    if (params && params->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+        const CUresult result = keep_batch(entry, params->memOp.paramArray, params->memOp.count);
+        if (result != CUDA_SUCCESS) return result;
+    }
     return std::nullopt;
 }
 

@@ -1,24 +1,9 @@
 // Streams: memory operations on them, and capture. What a memory operation names may be polled or written
 // from anywhere at any time, so it stays where it is.
+#include "interpose/memory_operations.h"
 #include "interpose/op_call.h"
 
 namespace swapadvisor {
-
-namespace {
-
-CUresult keep_in_place(Entry entry, CUdeviceptr address) {
-    Runtime* runtime = runtime_for(entry);
-    return runtime ? runtime->escape(address, "memory operation on a stream") : CUDA_SUCCESS;
-}
-
-/// What is written may be an address, or half of one.
-CUresult keep_written(Entry entry, CUdeviceptr address, cuuint64_t value, unsigned bytes) {
-    if (const CUresult result = keep_in_place(entry, address); result != CUDA_SUCCESS) return result;
-    Runtime* runtime = runtime_for(entry);
-    return runtime ? runtime->wrote(address, value, bytes) : CUDA_SUCCESS;
-}
-
-}  // namespace
 
 CUresult hook_cuStreamWaitValue32(Entry entry, Fn_cuStreamWaitValue32 real, CUstream stream,
                                   CUdeviceptr address, cuuint32_t value, unsigned flags) {
@@ -46,24 +31,7 @@ CUresult hook_cuStreamWriteValue64(Entry entry, Fn_cuStreamWriteValue64 real, CU
 
 CUresult hook_cuStreamBatchMemOp(Entry entry, Fn_cuStreamBatchMemOp real, CUstream stream, unsigned count,
                                  CUstreamBatchMemOpParams* params, unsigned flags) {
-    for (unsigned i = 0; params && i < count; ++i) {
-        CUresult result = CUDA_SUCCESS;
-        switch (params[i].operation) {
-            case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-            case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-                result = keep_in_place(entry, params[i].waitValue.address);
-                break;
-            case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-                result = keep_written(entry, params[i].writeValue.address, params[i].writeValue.value, 4);
-                break;
-            case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-                result = keep_written(entry, params[i].writeValue.address, params[i].writeValue.value64, 8);
-                break;
-            default:
-                break;
-        }
-        if (result != CUDA_SUCCESS) return result;
-    }
+    if (const CUresult result = keep_batch(entry, params, count); result != CUDA_SUCCESS) return result;
     return real(stream, count, params, flags);
 }
 

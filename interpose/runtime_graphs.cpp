@@ -331,7 +331,7 @@ void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, cons
         copy.srcMemoryType = source.address != 0 ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
         copy.srcDevice = source.address;
         copy.srcHost = source.host;
-        copy.WidthInBytes = destination.bytes;
+        copy.WidthInBytes = source.bytes != 0 ? std::min(destination.bytes, source.bytes) : destination.bytes;
         copy.Height = copy.Depth = 1;
         replaced |= Reader{state, *found->second}.note_uses(node);
     }
@@ -355,8 +355,12 @@ OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultSt
     PendingOp& op = *opened;
     auto found = state.graphs.find(exec);
     // A launch into a capture becomes a child node: the outer graph's launch is the op.
-    if (found == state.graphs.end() || found->second->uses.empty() ||
-        state.is_capturing(stream, default_stream)) {
+    const bool counts = found != state.graphs.end() && !state.is_capturing(stream, default_stream);
+    if (counts) {
+        if (const CUresult result = state.look_through_copies(*found->second); result != CUDA_SUCCESS)
+            return state.fail(op, result, "a graph's copy");
+    }
+    if (!counts || found->second->uses.empty()) {
         op.busy = false;
         state.mutex.unlock();
         return {};

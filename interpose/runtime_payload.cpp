@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "interpose/copy_spans.h"
+#include "interpose/runtime_graphs.h"
 #include "interpose/runtime_state.h"
 #include "recorder/address_scan.h"
 
@@ -73,7 +76,7 @@ Readable host_view(const DriverApi& api, const CopySpan& source, const char*& vi
     return Readable::no;
 }
 
-/// Calls part(data, bytes, offset) for [data, data + bytes) in pieces that overlap by a word less a byte.
+/// Calls part(data, bytes, offset) for [data, data + bytes) in pieces that overlap by a word.
 template <class Part>
 void read_with_care(const char* data, std::size_t bytes, Part part) {
     constexpr std::size_t kPiece = 16384, kOverlap = 8;
@@ -82,6 +85,10 @@ void read_with_care(const char* data, std::size_t bytes, Part part) {
         const std::size_t now = std::min(kPiece, bytes - at);
         const iovec to{piece, now}, from{const_cast<char*>(data) + at, now};
         const ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+        if (got < 0 && (errno == EPERM || errno == ENOSYS)) {  // some sandboxes
+            part(data + at, bytes - at, at);
+            return;
+        }
         if (got <= 0) return;
         part(piece, static_cast<std::size_t>(got), at);
         if (static_cast<std::size_t>(got) < now || at + now == bytes) return;
@@ -89,6 +96,60 @@ void read_with_care(const char* data, std::size_t bytes, Part part) {
 }
 
 }  // namespace
+
+/// What there is in one payload.
+struct PayloadFindings {
+    /// Less than a word, at the ends of a row.
+    struct Part {
+        std::uint64_t place;
+        std::uint8_t bytes;
+        char data[8];
+    };
+    Hits hits;
+    std::vector<Part> parts;
+    bool table = false;
+
+    void gather(const char* view, Readable readable, const CopySpan& destination, const CopySpan& source,
+                std::uint64_t low, std::uint64_t high) {
+        const auto look = [&](const char* data, std::size_t count, std::uint64_t place) {
+            if (!table) {
+                find_addresses(data, count, place, low, high,
+                               [&](std::uint64_t word) { hits.add(word, WordForm::whole); });
+                return;
+            }
+            find_at_any_byte(data, count, place, low, high,
+                             [&](std::uint64_t word, WordForm form) { hits.add(word, form); });
+            add_ends(data, count, place);
+        };
+        for (std::size_t slice = 0; slice < source.slices; ++slice)
+            for (std::size_t row = 0; row < source.rows; ++row) {
+                const char* const data = view + slice * source.slice_pitch + row * source.pitch;
+                const std::uint64_t place =
+                    destination.address + slice * destination.slice_pitch + row * destination.pitch;
+                if (readable == Readable::plainly)
+                    look(data, source.row_bytes, place);
+                else
+                    read_with_care(data, source.row_bytes,
+                                   [&](const char* piece, std::size_t count, std::size_t at) {
+                                       look(piece, count, place + at);
+                                   });
+            }
+    }
+
+  private:
+    void add(const char* data, std::size_t bytes, std::uint64_t place) {
+        if (bytes == 0) return;
+        Part part{place, static_cast<std::uint8_t>(bytes), {}};
+        std::memcpy(part.data, data, bytes);
+        parts.push_back(part);
+    }
+    void add_ends(const char* data, std::size_t count, std::uint64_t place) {
+        if (count < 8) return add(data, count, place);
+        const std::size_t end = (place + count) % 8;
+        add(data, (8 - place % 8) % 8, place);
+        add(data + count - end, end, place + count - end);
+    }
+};
 
 CUresult RuntimeState::keep_in_place(Buffer& buffer, const char* reason) {
     if (buffer.small || buffer.escaped != nullptr) return CUDA_SUCCESS;
@@ -111,6 +172,24 @@ CUresult RuntimeState::keep_named(std::uint64_t address, WordForm form, bool tab
     return keep_in_place(*buffer, kReason);
 }
 
+// With the lock held.
+CUresult RuntimeState::keep_found(const PayloadFindings& findings) {
+    CUresult result = CUDA_SUCCESS;
+    const auto keep = [&](std::uint64_t address, WordForm form) {
+        if (const CUresult one = keep_named(address, form, findings.table); one != CUDA_SUCCESS) result = one;
+    };
+    for (const Hit& hit : findings.hits.all()) keep(hit.address, hit.form);
+    for (const PayloadFindings::Part& part : findings.parts)
+        small_writes.write(part.place, part.data, part.bytes,
+                           [&](std::uint64_t word) { find_in_word(word, low, high, keep); });
+    return result;
+}
+
+bool RuntimeState::is_table(const CopySpan& destination, const CopySpan& source) const {
+    const std::size_t bytes = source.row_bytes * source.rows * source.slices;
+    return bytes <= (maybe_managed(destination.address) ? kTable : kConstants);
+}
+
 CUresult RuntimeState::look_through_payload(const CopySpan& destination, const CopySpan& source) {
     if (live.load(std::memory_order_relaxed) == 0 || source.bytes == 0 || thread_op().busy ||
         maybe_managed(source.address))
@@ -118,47 +197,31 @@ CUresult RuntimeState::look_through_payload(const CopySpan& destination, const C
     const char* view = nullptr;
     const Readable readable = host_view(api, source, view);
     if (readable == Readable::no) return CUDA_SUCCESS;
-    const std::size_t bytes = source.row_bytes * source.rows * source.slices;
-    const bool table = bytes <= (maybe_managed(destination.address) ? kTable : kConstants);
-    const std::uint64_t from = low, to = high;
-    Hits hits;
-    const auto part = [&](const char* data, std::size_t count, std::uint64_t place) {
-        if (table)
-            find_at_any_byte(data, count, place, from, to,
-                             [&](std::uint64_t word, WordForm form) { hits.add(word, form); });
-        else
-            find_addresses(data, count, place, from, to,
-                           [&](std::uint64_t word) { hits.add(word, WordForm::whole); });
-    };
     // The lock is not held for as long as that takes.
-    for (std::size_t slice = 0; slice < source.slices; ++slice)
-        for (std::size_t row = 0; row < source.rows; ++row) {
-            const char* const data = view + slice * source.slice_pitch + row * source.pitch;
-            const std::uint64_t place =
-                destination.address + slice * destination.slice_pitch + row * destination.pitch;
-            if (readable == Readable::plainly)
-                part(data, source.row_bytes, place);
-            else
-                read_with_care(data, source.row_bytes,
-                               [&](const char* piece, std::size_t count, std::size_t at) {
-                                   part(piece, count, place + at);
-                               });
-        }
-    if (hits.all().empty() && bytes >= 8) return CUDA_SUCCESS;
-    if (bytes < 8 && destination.address != 0 && source.rows * source.slices == 1) {
-        char data[8] = {};
-        if (readable == Readable::plainly)
-            std::memcpy(data, view, bytes);
-        else
-            read_with_care(view, bytes, [&](const char* piece, std::size_t count, std::size_t) {
-                std::memcpy(data, piece, count);
-            });
-        return wrote_words(destination.address, data, bytes);
-    }
+    PayloadFindings findings;
+    findings.table = is_table(destination, source);
+    findings.gather(view, readable, destination, source, low, high);
+    if (findings.hits.all().empty() && findings.parts.empty()) return CUDA_SUCCESS;
     std::lock_guard lock(mutex);
+    return keep_found(findings);
+}
+
+// What a graph's copies read is what is there when it is launched. A copy may be switched off, and its source
+// gone.
+CUresult RuntimeState::look_through_copies(const GraphWork& work) {
     CUresult result = CUDA_SUCCESS;
-    for (const Hit& hit : hits.all())
-        if (const CUresult one = keep_named(hit.address, hit.form, table); one != CUDA_SUCCESS) result = one;
+    for (const GraphNode& node : work.nodes) {
+        if (node.type != CU_GRAPH_NODE_TYPE_MEMCPY) continue;
+        const CopySpan destination = destination_of(node.copy), source = source_of(node.copy);
+        const char* view = nullptr;
+        if (source.bytes == 0 || maybe_managed(source.address) ||
+            host_view(api, source, view) == Readable::no)
+            continue;
+        PayloadFindings findings;
+        findings.table = is_table(destination, source);
+        findings.gather(view, Readable::with_care, destination, source, low, high);
+        if (const CUresult one = keep_found(findings); one != CUDA_SUCCESS) result = one;
+    }
     return result;
 }
 

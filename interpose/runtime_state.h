@@ -61,6 +61,8 @@ struct PendingOp {
 
 /// What an executable graph does, read back when it was instantiated.
 struct GraphWork;
+/// Addresses in the payload of one copy.
+struct PayloadFindings;
 
 struct RuntimeState : Runtime {
     RuntimeState();
@@ -115,6 +117,9 @@ struct RuntimeState : Runtime {
     CUresult keep_in_place(Buffer& buffer, const char* reason);
     /// `table`: of data that are rather addresses than something else.
     CUresult keep_named(std::uint64_t address, WordForm form, bool table);
+    CUresult keep_found(const PayloadFindings& findings);
+    bool is_table(const CopySpan& destination, const CopySpan& source) const;
+    CUresult look_through_copies(const GraphWork& work);
     // These take the lock themselves.
     CUresult look_through_payload(const CopySpan& destination, const CopySpan& source);
     CUresult wrote_words(std::uint64_t address, const void* data, std::size_t bytes);

@@ -290,6 +290,77 @@ void travel() {
         },
         with(table));
     try_way(
+        "halves by rows",
+        [&](float* a) {
+            const auto word = reinterpret_cast<Address>(a);
+            const unsigned apart[] = {static_cast<unsigned>(word), 7, static_cast<unsigned>(word >> 32), 7};
+            CHECK(cudaMemcpy2D(table + 1, 4, apart, 8, 4, 2, cudaMemcpyHostToDevice));
+        },
+        with(table));
+    try_way(
+        "cut between two copies",
+        [&](float* a) {
+            host[1] = a;
+            const char* bytes = reinterpret_cast<const char*>(host);
+            CHECK(cudaMemcpy(table, bytes, 11, cudaMemcpyHostToDevice));
+            CHECK(cudaMemcpy(reinterpret_cast<char*>(table) + 11, bytes + 11, 13, cudaMemcpyHostToDevice));
+        },
+        with(table));
+
+    // What a graph's nodes bring along is what is there when it is launched.
+    const auto captured = [&](auto record) {
+        return [&, record](float* a) {
+            cudaGraph_t graph = nullptr;
+            cudaGraphExec_t exec = nullptr;
+            pinned[1] = nullptr;
+            CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+            record(a);
+            CHECK(cudaStreamEndCapture(stream, &graph));
+            CHECK(cudaGraphInstantiate(&exec, graph, 0));
+            CHECK(cudaGraphLaunch(exec, stream));
+            CHECK(cudaStreamSynchronize(stream));
+            pinned[1] = a;
+            CHECK(cudaGraphLaunch(exec, stream));
+            CHECK(cudaStreamSynchronize(stream));
+            CHECK(cudaGraphExecDestroy(exec));
+            CHECK(cudaGraphDestroy(graph));
+        };
+    };
+    try_way("a graph's copy", captured([&](float*) {
+                CHECK(cudaMemcpyAsync(table, pinned, 16, cudaMemcpyHostToDevice, stream));
+            }),
+            with(table));
+    try_way("a graph's copy to a variable", captured([&](float*) {
+                CHECK(cudaMemcpyToSymbolAsync(in_variable, pinned, 16, 0, cudaMemcpyHostToDevice, stream));
+            }),
+            [](float*) { by_variable<<<1, 32>>>(); });
+    try_way("a value written in a capture", captured([&](float* a) {
+                CHECK(cuStreamWriteValue64(stream, to + 8, reinterpret_cast<Address>(a), 0));
+            }),
+            with(table));
+    try_way(
+        "a graph's memory operation",
+        [&](float* a) {
+            CUgraph graph = nullptr;
+            CUgraphExec exec = nullptr;
+            CUgraphNode node = nullptr;
+            CUcontext context = nullptr;
+            CUstreamBatchMemOpParams op{};
+            op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+            op.writeValue.address = to + 8;
+            op.writeValue.value64 = reinterpret_cast<Address>(a);
+            CHECK(cuCtxGetCurrent(&context));
+            CHECK(cuGraphCreate(&graph, 0));
+            CUDA_BATCH_MEM_OP_NODE_PARAMS node_params{context, 1, &op, 0};
+            CHECK(cuGraphAddBatchMemOpNode(&node, graph, nullptr, 0, &node_params));
+            CHECK(cuGraphInstantiate(&exec, graph, 0));
+            CHECK(cuGraphLaunch(exec, stream));
+            CHECK(cudaStreamSynchronize(stream));
+            CHECK(cuGraphExecDestroy(exec));
+            CHECK(cuGraphDestroy(graph));
+        },
+        with(table));
+    try_way(
         "packed in a structure",
         [&](float* a) {
             const Packed packed[2] = {{1, nullptr}, {2, a}};
