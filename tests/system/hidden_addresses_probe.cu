@@ -1,10 +1,12 @@
 // Ways by which a kernel gets at memory that is not among its plain pointer arguments. Knows nothing of the shim.
-//   hidden_addresses_probe travel|arguments|refused|spread
+//   hidden_addresses_probe travel|arguments|refused|spread [OTHERS]
+//   hidden_addresses_probe iterate MILLISECONDS
 // Each way has a buffer A of its own, which other buffers would push out of a small device before a kernel uses it.
 // Prints one line a way, with the value that A has in the end. `refused`: more escapes than a small device holds.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -523,6 +525,26 @@ void refused() {
     std::printf("all copied\n");
 }
 
+// A training loop, with a rest in the middle for a plan to be made. A shifted and a packed argument in every
+// iteration; a variable that names another buffer is used in every seventh of the last ones alone.
+void iterate(int rest) {
+    way = "iterate";
+    float *a = buffer(), *b = buffer();
+    CHECK(cudaMemcpyToSymbol(in_variable, &b, 8, 8));
+    for (int i = 0; i < 60; ++i) {
+        for (size_t j = 0; j + 1 < others.size(); ++j) add<<<1, 32>>>(others[j]);
+        shifted<<<1, 32>>>(a - (16 << 20), 16ll << 20);
+        at_one<<<1, 32>>>(AtOne{1, others.back()});
+        add<<<1, 32>>>(b);
+        CHECK(cudaDeviceSynchronize());
+        if (i == 12) usleep(static_cast<unsigned>(rest) * 1000);
+        if (i >= 40 && i % 7 == 0) by_variable<<<1, 32>>>();
+    }
+    CHECK(cudaDeviceSynchronize());
+    std::printf("a %g\nb %g\n", first(a), first(b));
+    for (float* p : others) std::printf("%g\n", first(p));
+}
+
 // A shift that goes beyond every buffer: nobody can say whose it is.
 void spread() {
     way = "spread";
@@ -540,14 +562,16 @@ void spread() {
 int main(int argc, char** argv) {
     const std::string what = argc > 1 ? argv[1] : "";
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
-    const int pages = argc > 2 ? std::atoi(argv[2]) : 12;
-    for (int i = 0; i < pages; ++i) others.push_back(buffer());
+    const int number = argc > 2 ? std::atoi(argv[2]) : 12;
+    for (int i = 0; i < (what == "iterate" ? 12 : number); ++i) others.push_back(buffer());
     if (what == "travel")
         travel();
     else if (what == "arguments")
         arguments();
     else if (what == "refused")
         refused();
+    else if (what == "iterate")
+        iterate(number);
     else if (what == "spread")
         spread();
     else

@@ -2,6 +2,7 @@
 """Addresses that reach kernels otherwise than by a plain pointer argument: with data, and in arguments of every form. Right, or
 loud: the program sees what it sees on a device that is large enough, or an error and a line that says why."""
 
+import json
 import os
 import sys
 
@@ -39,6 +40,21 @@ def _():
 @suite.test("arguments: at any byte, in halves, tagged and shifted, in launches of every kind")
 def _():
     same("arguments")
+
+
+@suite.test("a plan: arguments that are shifted and packed, and a variable that is used now and then")
+def _():
+    plain = native("iterate", "0")
+    equal(plain.stdout.splitlines()[:2], ["a 61", "b 64"], plain.stdout)
+    for options in ([], ["--strict"]):
+        for rest in ("400", "2000", "8000"):  # on a busy machine the planner needs more of it
+            done = small("iterate", rest, options=["--planner", "fast", "--seconds", "0.3", *options])
+            equal((done.returncode, done.stdout), (0, plain.stdout), done.stderr)
+            with open(os.path.join(suite.scratch, "report.txt.json")) as file:
+                planned = json.load(file)["planned_iterations"]
+            if planned > 0:
+                break
+        assert planned > 0, f"no plan was followed {options}"
 
 
 @suite.test("what has to stay is more than fits: the copy is refused, and a line says why")
