@@ -91,3 +91,9 @@ $(BUILD)/tests/hidden_addresses_probe: tests/system/hidden_addresses_probe.cu
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -O2 -cudart shared $(NVCC_ARCH) $< -o $@ -lcuda -ldl
 TEST_DEPS += $(BUILD)/tests/hidden_addresses_probe
+
+# The random programs of scripts/random_programs.py; each checks itself.
+$(BUILD)/tests/random_programs_probe: tests/system/random_programs_probe.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O2 -cudart shared $(NVCC_ARCH) $< -o $@ -ldl -lpthread
+TEST_DEPS += $(BUILD)/tests/random_programs_probe
