@@ -5,16 +5,28 @@
 
 namespace swapadvisor {
 
+namespace {
+
+/// After a wait for a value was put into the stream.
+CUresult gated(Entry entry, CUstream stream, CUresult result) {
+    if (result == CUDA_SUCCESS) {
+        if (Runtime* runtime = runtime_for(entry)) runtime->stream_gated(stream, entry.stream);
+    }
+    return result;
+}
+
+}  // namespace
+
 CUresult hook_cuStreamWaitValue32(Entry entry, Fn_cuStreamWaitValue32 real, CUstream stream,
                                   CUdeviceptr address, cuuint32_t value, unsigned flags) {
     if (const CUresult result = keep_in_place(entry, address); result != CUDA_SUCCESS) return result;
-    return real(stream, address, value, flags);
+    return gated(entry, stream, real(stream, address, value, flags));
 }
 
 CUresult hook_cuStreamWaitValue64(Entry entry, Fn_cuStreamWaitValue64 real, CUstream stream,
                                   CUdeviceptr address, cuuint64_t value, unsigned flags) {
     if (const CUresult result = keep_in_place(entry, address); result != CUDA_SUCCESS) return result;
-    return real(stream, address, value, flags);
+    return gated(entry, stream, real(stream, address, value, flags));
 }
 
 CUresult hook_cuStreamWriteValue32(Entry entry, Fn_cuStreamWriteValue32 real, CUstream stream,
@@ -32,7 +44,12 @@ CUresult hook_cuStreamWriteValue64(Entry entry, Fn_cuStreamWriteValue64 real, CU
 CUresult hook_cuStreamBatchMemOp(Entry entry, Fn_cuStreamBatchMemOp real, CUstream stream, unsigned count,
                                  CUstreamBatchMemOpParams* params, unsigned flags) {
     if (const CUresult result = keep_batch(entry, params, count); result != CUDA_SUCCESS) return result;
-    return real(stream, count, params, flags);
+    const CUresult result = real(stream, count, params, flags);
+    bool waits = false;
+    for (unsigned i = 0; params && i < count; ++i)
+        waits = waits || params[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                params[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    return waits ? gated(entry, stream, result) : result;
 }
 
 namespace {

@@ -94,6 +94,15 @@ class Runtime {
     OpToken begin_graph_launch(CUgraphExec graph, CUstream stream, DefaultStream);
     void end_op(OpToken& token, CUresult result);
 
+    // --- what may wait for the program
+    // ---------------------------------------------------------------------------------------
+    /// What was just put into the stream may end only once the program does something: a host function, a wait
+    /// for a value in memory, a semaphore, a graph with such nodes.
+    void stream_gated(CUstream stream, DefaultStream);
+    /// After the program's own cuEventRecord and cuStreamWaitEvent; of interest only behind a gate.
+    void event_recorded(CUevent event, CUstream stream, DefaultStream);
+    void event_waited(CUstream stream, DefaultStream, CUevent event);
+
     // --- capture and graphs
     // -------------------------------------------------------------------------------------
     /// Around cuStreamBeginCapture(ToGraph) and cuStreamEndCapture. In between an op on a capturing stream is

@@ -86,6 +86,7 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
     options.host_limit_bytes = host_limit();
     options.region_bytes = std::max<std::uint64_t>(device_total * 64, 1ull << 36);
     options.sync_free = config().sync_free;
+    options.pause = [this](CUevent event, std::chrono::microseconds step) { return pause(event, step); };
     options.note = [this](const std::string& line) {
         say("%s", line.c_str());
         if (notes.size() < 100) notes.push_back(line);
@@ -186,7 +187,11 @@ void Runtime::context_gone(CUcontext context) {
     std::lock_guard lock(state.mutex);
     for (auto& ended : state.ending)
         if (ended->context == context && ended->residency) ended->residency->context_ended();
-    std::erase_if(state.ending, [&](const auto& ended) { return ended->context == context; });
+    // A thread that waits in it notices when it has the lock again.
+    std::erase_if(state.ending, [&](const auto& ended) {
+        return ended->context == context && !(ended->residency && ended->residency->pausing());
+    });
+    state.released.notify_all();
 }
 
 void Runtime::peer_reaches_in(CUcontext context, CUdevice device) {

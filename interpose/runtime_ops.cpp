@@ -27,12 +27,13 @@ QueueId RuntimeState::queue_for(CUcontext context, CUstream stream, DefaultStrea
 // launch.
 CUresult RuntimeState::map_for_capture(PendingOp& op) {
     const RelaxedCapture outside = outside_captures();
-    for (auto& m : contexts) {
+    for (std::size_t i = 0; i < contexts.size(); ++i) {
+        ManagedContext* const m = contexts[i].get();  // the list may change while it waits
         std::vector<BufferUse> own;
         for (const BufferUse& use : op.uses)
             if (use.buffer->owner == m->residency.get()) own.push_back(use);
         if (own.empty()) continue;
-        op.home = m.get();
+        op.home = m;
         if (const CUresult result = m->residency->map_only(own.data(), own.size()); result != CUDA_SUCCESS)
             return result;
     }
@@ -138,7 +139,8 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     }
     if (timeline->capturing()) {
         if (const cuuint64_t capture = capture_id(stream, default_stream); capture != 0) {
-            (void)map_for_capture(op);  // where that fails the driver refuses the call, and spoils the capture
+            (void)map_for_capture(
+                op);  // where that fails the driver refuses the call, and spoils the capture
             name_in_capture(capture, op);
             // With the lock held, for what is mapped has to stay so until the driver has seen it.
             op.captured = true;
@@ -195,16 +197,14 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
         result = owner->begin(op.uses.data(), op.uses.size(), op.queue, context);
     } else {
         result = CUDA_SUCCESS;
-        for (auto& m : contexts) {
+        for (std::size_t i = 0; i < contexts.size() && result == CUDA_SUCCESS; ++i) {
+            ManagedContext* const m = contexts[i].get();  // the list may change while it waits
             std::vector<BufferUse> own;
             for (const BufferUse& use : op.uses)
                 if (use.buffer->owner == m->residency.get()) own.push_back(use);
             if (own.empty()) continue;
             result = m->residency->begin(own.data(), own.size(), op.queue, context);
-            if (result != CUDA_SUCCESS) {
-                op.home = m.get();
-                break;
-            }
+            if (result != CUDA_SUCCESS) op.home = m;
         }
     }
     if (result != CUDA_SUCCESS) {
@@ -217,7 +217,9 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     op.timed = timer.begin(timeline->stream(op.queue));
     OpToken token;
     token.state = &op;
-    if (op.synchronous) {
+    // A full queue behind a gate takes no more work until the program opens it: perhaps from another thread.
+    op.unlocked = op.synchronous || (timeline->any_gate() && timeline->gated(timeline->last(op.queue)));
+    if (op.unlocked) {
         for (const BufferUse& use : op.uses) ++use.buffer->holds;
         mutex.unlock();
     }
@@ -229,9 +231,10 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
         op.busy = op.captured = false;
         return;
     }
-    if (op.synchronous) {
+    if (op.unlocked) {
         mutex.lock();
         for (const BufferUse& use : op.uses) --use.buffer->holds;
+        released.notify_all();
     }
     const RelaxedCapture outside = outside_captures();
     const Mark mark = timeline->issued(op.queue);
@@ -255,8 +258,8 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
     }
     op.home->residency->issued(mark);
     op.home->director->after_op(mark);
-    if (op.synchronous && !deferred_frees.empty()) finish_deferred_frees();
-    op.busy = false;
+    if (op.unlocked && !deferred_frees.empty()) finish_deferred_frees();
+    op.busy = op.unlocked = false;
 }
 
 void Runtime::end_op(OpToken& token, CUresult result) {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -49,7 +51,8 @@ struct ManagedContext {
 /// One op in progress on one thread, from begin_* to end_op.
 struct PendingOp {
     bool busy = false;
-    bool synchronous = false;        ///< the lock is not held in between
+    bool unlocked = false;           ///< the lock is not held in between: its buffers are
+    bool synchronous = false;        ///< the host waits in between
     bool captured = false;           ///< recorded by a capture: only mapped
     ManagedContext* home = nullptr;  ///< where it is recorded: the owner of its first buffer
     QueueId queue = 0;
@@ -130,7 +133,14 @@ struct RuntimeState : Runtime {
     void thread_ended(std::uint64_t number);
     void close_ended_threads();
 
+    /// A thread that holds the lock waits without it: for `event`, or (null) until something was released, at
+    /// most `step`.
+    CUresult pause(CUevent event, std::chrono::microseconds step);
+
     mutable std::mutex mutex;
+    std::condition_variable released;  ///< a call that held buffers is over
+    /// Some work of the program may be behind a gate (replayer/timeline.h): its events are looked at.
+    std::atomic<bool> gates{false};
     std::mutex ended_mutex;  ///< guards `ended_threads` alone; never held for long
     std::vector<std::uint64_t> ended_threads;
     std::atomic<bool> any_ended{false};

@@ -30,19 +30,34 @@ void DeviceMemory::release(Slot& slot) {
     ++mapping_calls_;
     api_.cuMemRelease_(slot.handle);
     handles_.erase(slot.handle);
+    for (const Slot::Piece& piece : slot.more) {
+        ++mapping_calls_;
+        api_.cuMemRelease_(piece.handle);
+        handles_.erase(piece.handle);
+    }
     used_pages_ -= slot.pages;
     slot = Slot{};
 }
 
 CUresult DeviceMemory::map(CUdeviceptr address, const Slot& slot) {
-    mapping_calls_ += 2;
-    CUresult result = api_.cuMemMap_(address, slot.pages * page_bytes_, 0, slot.handle, 0);
-    if (result != CUDA_SUCCESS) return result;
-    result = set_access(address, slot.pages);
+    std::uint64_t own = slot.pages;
+    for (const Slot::Piece& piece : slot.more) own -= piece.pages;
+    mapping_calls_ += 2 + slot.more.size();
+    std::uint64_t mapped = 0;
+    auto add = [&](const Slot::Piece& piece) {
+        const CUresult result =
+            api_.cuMemMap_(address + mapped * page_bytes_, piece.pages * page_bytes_, 0, piece.handle, 0);
+        if (result == CUDA_SUCCESS) mapped += piece.pages;
+        return result;
+    };
+    CUresult result = add({slot.handle, own});
+    for (const Slot::Piece& piece : slot.more)
+        if (result == CUDA_SUCCESS) result = add(piece);
+    if (result == CUDA_SUCCESS) result = set_access(address, slot.pages);
     if (result == CUDA_SUCCESS)
         mapped_[address] = slot.pages;
-    else
-        api_.cuMemUnmap_(address, slot.pages * page_bytes_);
+    else if (mapped != 0)
+        api_.cuMemUnmap_(address, mapped * page_bytes_);
     return result;
 }
 

@@ -17,10 +17,16 @@ namespace swapadvisor {
 
 struct Buffer;
 
-/// One physical handle. `guard`: what must be done before its bytes may be overwritten by a new holder.
+/// Physical memory that is mapped as one. `guard`: what must be done before its bytes may be overwritten by a
+/// new holder.
 struct Slot {
+    struct Piece {
+        CUmemGenericAllocationHandle handle;
+        std::uint64_t pages;
+    };
     CUmemGenericAllocationHandle handle = 0;
-    std::uint64_t pages = 0;
+    std::uint64_t pages = 0;  ///< in all
+    std::vector<Piece> more;  ///< what follows after `handle`: of what was put together from a pool's atoms
     Buffer* holder = nullptr;
     MarkSet guard;
 };

@@ -235,19 +235,20 @@ void PlanFollower::issue(std::int32_t position) {
         for (std::int32_t tensor : script_->drops_[static_cast<std::size_t>(position)]) {
             Buffer* b = pool->buffer(tensor);
             if (b != nullptr && b->backed && b->holds == 0 && b->place == Place::resident)
-                moved(pool->evict(*b, mark_of(position)));
+                moved(pool->evict(*b, mark_of(position)).code());
             else
                 ++left_out;
         }
     for (; next_out_ < script_->outs_.size() && script_->outs_[next_out_].after <= position; ++next_out_) {
         const PlanScript::Step& step = script_->outs_[next_out_];
         Buffer* b = pool->buffer(step.tensor);
-        if (b == nullptr || !b->backed || b->place != Place::resident || b->holds != 0) {
+        if (b == nullptr || !b->backed || b->place != Place::resident || b->holds != 0 ||
+            residency_.waits_for_program(*b) || residency_.timeline().gated(mark_of(step.after))) {
             ++left_out;
         } else if (step.kind == ActionKind::save) {
             if (b->dirty) moved(residency_.save(*b, mark_of(step.after)));
         } else {
-            moved(pool->evict(*b, mark_of(step.after)));
+            moved(pool->evict(*b, mark_of(step.after)).code());
         }
     }
     while (next_in_ < script_->ins_.size() && script_->ins_[next_in_].after <= position &&
@@ -278,10 +279,12 @@ bool PlanFollower::issue_in(const PlanScript::Step& step, std::int32_t position)
         ++left_out;
         return true;
     }
-    const CUresult result = pool->vacant(step.tensor) ? pool->claim(*b, false) : CUDA_ERROR_NOT_READY;
+    const Mark after = mark_of(step.after);
+    const bool may = pool->vacant(step.tensor) && !residency_.timeline().gated(after);
+    const Outcome result = may ? pool->claim(*b, false) : Outcome(Outcome::Kind::later);
     // The program may still free what is there, or an op may get it.
-    if (result == CUDA_ERROR_NOT_READY) return false;
-    if (result == CUDA_SUCCESS) residency_.copy_in(*b, mark_of(step.after));
+    if (result.is(Outcome::Kind::later) || result.is(Outcome::Kind::wait)) return false;
+    if (result.ok()) residency_.copy_in(*b, after);
     return true;
 }
 

@@ -138,11 +138,11 @@ void PlannedPool::take_host_blocks(const std::vector<PoolTensor>& tensors) {
 PlannedPool::~PlannedPool() = default;
 
 // Memory for those of its atoms that have none yet.
-CUresult PlannedPool::furnish(Binding& binding, bool may_wait) {
+Outcome PlannedPool::furnish(Binding& binding, bool may_wait) {
     std::uint64_t missing = 0;
     for (std::uint32_t a : binding.atoms) missing += atoms_[a].there ? 0 : atoms_[a].pages;
     if (missing == 0) return CUDA_SUCCESS;
-    if (CUresult result = residency_.free_up(missing, may_wait); result != CUDA_SUCCESS) return result;
+    if (const Outcome room = residency_.free_up(missing, may_wait); !room.ok()) return room;
     for (std::uint32_t a : binding.atoms) {
         if (atoms_[a].there) continue;
         if (CUresult result = residency_.memory().create(atoms_[a].pages, atoms_[a]);
@@ -150,7 +150,7 @@ CUresult PlannedPool::furnish(Binding& binding, bool may_wait) {
             // What the device did give is what the next plan can count on.
             if (result == CUDA_ERROR_OUT_OF_MEMORY) residency_.memory().lower_limit();
             refused_ = true;
-            return CUDA_ERROR_NOT_PERMITTED;
+            return Outcome::Kind::elsewhere;
         }
         atoms_[a].there = true;
     }
@@ -202,12 +202,19 @@ void PlannedPool::stay(Binding& binding) {
     for (std::uint32_t a : binding.atoms) leaving_[a] = nullptr;
 }
 
-CUresult PlannedPool::finish_hiding(Binding& binding) {
+// An op waits without the lock. What is done ahead of need is not begun anew, so it waits here, but not for the
+// program.
+Outcome PlannedPool::finish_hiding(Binding& binding, bool may_wait) {
     ContextScope scope(residency_.api(), residency_.context());
-    CUresult result = residency_.timeline().wait(binding.last);
-    if (result == CUDA_SUCCESS)
-        result = residency_.memory().unmap(binding.range.address, binding.range.pages);
-    if (result != CUDA_SUCCESS) return result;
+    for (;;) {
+        const Outcome over = residency_.over(binding.last);
+        if (over.ok()) break;
+        if (may_wait || residency_.timeline().gated(binding.last)) return over;
+        if (const CUresult result = residency_.wait_here(); result != CUDA_SUCCESS) return result;
+    }
+    if (const CUresult result = residency_.memory().unmap(binding.range.address, binding.range.pages);
+        result != CUDA_SUCCESS)
+        return result;
     binding.mapped = false;
     stay(binding);
     return CUDA_SUCCESS;
@@ -217,7 +224,7 @@ void PlannedPool::hide_finished() {
     if (leaving_count_ == 0) return;
     for (Binding& binding : bindings_) {
         if (!binding.leaving) continue;
-        if (residency_.timeline().done(binding.last)) finish_hiding(binding);
+        if (residency_.timeline().done(binding.last)) finish_hiding(binding, true);
     }
 }
 
@@ -235,10 +242,10 @@ void PlannedPool::map_some(std::size_t count) {
         // One that is mapped to where it was before may stay there as long as nobody needs that memory.
         if (binding.buffer != nullptr && binding.buffer->slot != nullptr) continue;
         if (count-- == 0) return;
-        if (const CUresult result = furnish(binding, false); result == CUDA_ERROR_NOT_READY) {
+        if (const Outcome result = furnish(binding, false); result.is(Outcome::Kind::later)) {
             residency_.send_farthest();
             return;
-        } else if (result != CUDA_SUCCESS) {
+        } else if (!result.ok()) {
             continue;
         }
         // One that cannot be mapped now is mapped when it is claimed, or the claim fails.
@@ -280,6 +287,8 @@ bool PlannedPool::unbind(Buffer& buffer, const MarkSet& guard) {
             atoms_[a].holder = nullptr;
             atoms_[a].guard = guard;
         }
+    binding.freed.clear();
+    if (residency_.timeline().gated(guard)) binding.freed = guard;
     if (sparing_) {
         residency_.give_host(buffer);
         binding.host = {};
@@ -302,22 +311,24 @@ bool PlannedPool::vacant(std::int32_t tensor) const {
     return true;
 }
 
-CUresult PlannedPool::claim(Buffer& buffer, bool may_wait) {
+Outcome PlannedPool::claim(Buffer& buffer, bool may_wait) {
     if (buffer.tensor < 0 || static_cast<std::size_t>(buffer.tensor) >= bindings_.size())
-        return CUDA_ERROR_NOT_PERMITTED;
+        return Outcome::Kind::elsewhere;
     Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
-    if (binding.buffer != &buffer || binding.atoms.empty()) return CUDA_ERROR_NOT_PERMITTED;
+    if (binding.buffer != &buffer || binding.atoms.empty()) return Outcome::Kind::elsewhere;
     for (std::uint32_t a : binding.atoms) {
+        if (residency_.timeline().gated(atoms_[a].guard)) return residency_.wait_for_gate();
         Buffer* holder = atoms_[a].holder;
         if (holder == nullptr || holder == &buffer) continue;
-        if (holder->stamp == residency_.stamp() || holder->holds != 0) return CUDA_ERROR_NOT_PERMITTED;
-        if (CUresult result = evict(*holder); result != CUDA_SUCCESS) return result;
+        if (holder->stamp == residency_.stamp()) return Outcome::Kind::elsewhere;
+        if (holder->holds != 0) return residency_.wait_for_release();
+        if (const Outcome gone = evict(*holder); !gone.ok()) return gone;
     }
-    if (CUresult result = furnish(binding, may_wait); result != CUDA_SUCCESS) return result;
+    if (const Outcome furnished = furnish(binding, may_wait); !furnished.ok()) return furnished;
     stay(binding);
     for (std::uint32_t a : binding.atoms)
         if (leaving_[a] != nullptr)
-            if (CUresult result = finish_hiding(*leaving_[a]); result != CUDA_SUCCESS) return result;
+            if (const Outcome hidden = finish_hiding(*leaving_[a], may_wait); !hidden.ok()) return hidden;
     if (!binding.mapped)
         if (CUresult result = map(binding); result != CUDA_SUCCESS) return result;
     for (std::uint32_t a : binding.atoms) {
@@ -329,8 +340,11 @@ CUresult PlannedPool::claim(Buffer& buffer, bool may_wait) {
     return CUDA_SUCCESS;
 }
 
-CUresult PlannedPool::evict(Buffer& buffer, Mark after) {
-    if (buffer.slot != nullptr) return residency_.send_early(buffer) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+Outcome PlannedPool::evict(Buffer& buffer, Mark after) {
+    if (buffer.slot != nullptr)
+        return residency_.send_early(buffer) ? Outcome::Kind::done : Outcome::Kind::later;
+    if (residency_.waits_for_program(buffer) || residency_.timeline().gated(after))
+        return residency_.wait_for_gate();
     Binding& binding = bindings_[static_cast<std::size_t>(buffer.tensor)];
     MarkSet guard;
     if (buffer.place == Place::resident && buffer.dirty) {
@@ -374,13 +388,55 @@ CUresult PlannedPool::unmap_all() {
     return result;
 }
 
+// Its atoms become a slot of their own, mapped where it is.
+bool PlannedPool::keep(Binding& binding, Buffer* buffer) {
+    std::uint64_t pages = 0;
+    for (std::uint32_t a : binding.atoms) pages += atoms_[a].pages;
+    if (!binding.mapped || pages != binding.range.pages) return false;
+    auto slot = std::make_unique<Slot>();
+    slot->pages = pages;
+    for (std::uint32_t a : binding.atoms) {
+        if (slot->handle == 0)
+            slot->handle = atoms_[a].handle;
+        else
+            slot->more.push_back({atoms_[a].handle, atoms_[a].pages});
+        atoms_[a] = Atom{};
+    }
+    stay(binding);
+    if (buffer == nullptr) slot->guard = binding.freed;
+    residency_.adopt(binding.range, std::move(slot), buffer);
+    binding.mapped = false;
+    if (buffer != nullptr) return true;
+    binding.range = {};
+    return true;
+}
+
+// What is used by a call in progress, or by work that waits for the program, can neither be copied out nor
+// unmapped now.
+CUresult PlannedPool::keep_what_is_gated() {
+    Timeline& timeline = residency_.timeline();
+    timeline.review_gates();
+    for (Binding& binding : bindings_) {
+        Buffer* const b = binding.buffer;
+        if (b != nullptr && b->backed && b->slot == nullptr &&
+            (b->holds != 0 || residency_.waits_for_program(*b))) {
+            // Whoever was there before is done once this one may begin, and its mapping goes below.
+            if (const CUresult result = timeline.wait(b->ready); result != CUDA_SUCCESS) return result;
+            if (!keep(binding, b)) return CUDA_ERROR_OUT_OF_MEMORY;
+        } else if (timeline.gated(binding.freed) && binding.mapped) {
+            keep(binding, nullptr);
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
 CUresult PlannedPool::dissolve() {
     if (abandoned_) return CUDA_SUCCESS;
-    CUresult result = CUDA_SUCCESS;
+    CUresult result = keep_what_is_gated();
+    if (result != CUDA_SUCCESS) return result;
     for (Binding& binding : bindings_) {
         if (binding.buffer == nullptr || !binding.buffer->backed || binding.buffer->slot != nullptr) continue;
-        if (binding.buffer->holds != 0) return CUDA_ERROR_NOT_READY;
-        if (result = evict(*binding.buffer); result != CUDA_SUCCESS) return result;
+        if (const Outcome gone = evict(*binding.buffer); !gone.ok()) return gone.code();
     }
     // Every former holder's work is in some guard.
     for (Atom& atom : atoms_)

@@ -21,6 +21,7 @@
 
 #include "planner/model/plan.h"
 #include "replayer/buffer.h"
+#include "replayer/outcome.h"
 
 namespace swapadvisor {
 
@@ -64,12 +65,13 @@ class PlannedPool {
     /// True if all its atoms are free (or its own) without evicting anyone.
     bool vacant(std::int32_t tensor) const;
     /// Takes the atoms; `buffer.ready` gets what a first use or arrival must wait for.
-    /// CUDA_ERROR_NOT_PERMITTED when that cannot be: not bound, or an atom is in use by the very same op.
-    /// CUDA_ERROR_OUT_OF_MEMORY: an atom has no memory yet, and what could give it some is in use by the op.
-    /// CUDA_ERROR_NOT_READY: only then, and if it `may_wait`, there would be some.
-    CUresult claim(Buffer& buffer, bool may_wait = true);
-    /// Contents to the host if need be, atoms free. One that has not come here yet starts to leave.
-    CUresult evict(Buffer& buffer, Mark after = {});
+    /// Outcome::elsewhere when that cannot be: not bound, or an atom is in use by the very same op;
+    /// crowded: an atom has no memory yet, and what could give it some is in use by the op; wait: an atom is in
+    /// use by a call or by work that waits for the program; later: the same, if it may not wait.
+    Outcome claim(Buffer& buffer, bool may_wait = true);
+    /// Contents to the host if need be, atoms free. One that has not come here yet starts to leave. wait: its
+    /// last uses wait for the program, and no copy of ours may get behind them.
+    Outcome evict(Buffer& buffer, Mark after = {});
     /// Device memory that the pool takes once every atom has its own.
     std::uint64_t pages() const { return pages_; }
     /// The device did not give all of that.
@@ -87,6 +89,7 @@ class PlannedPool {
     void map_some(std::size_t count);
 
     /// Everything to the host, unmapped and released; bound buffers keep their addresses and become absent.
+    /// What a call or work that waits for the program still uses stays where it is, as on demand.
     CUresult dissolve();
     void abandon() { abandoned_ = true; }
     std::size_t atoms() const { return atoms_.size(); }
@@ -101,6 +104,7 @@ class PlannedPool {
         bool mapped = false;
         bool leaving = false;  ///< strict: to be unmapped once `last` is done
         MarkSet last;
+        MarkSet freed;  ///< last uses of a buffer that was freed behind a gate: the mapping stays until then
     };
     struct Atom : Slot {
         bool there = false;  ///< it has memory
@@ -109,11 +113,13 @@ class PlannedPool {
     CUresult build(std::vector<PoolTensor>& tensors, std::int32_t chunks, std::uint64_t chunk_pages,
                    std::string& error);
     void take_host_blocks(const std::vector<PoolTensor>& tensors);
-    CUresult furnish(Binding& binding, bool may_wait);
+    Outcome furnish(Binding& binding, bool may_wait);
     CUresult take_range(Binding& binding);
     CUresult map(Binding& binding);
     void hide(Binding& binding, const MarkSet& uses);
-    CUresult finish_hiding(Binding& binding);
+    Outcome finish_hiding(Binding& binding, bool may_wait);
+    bool keep(Binding& binding, Buffer* buffer);
+    CUresult keep_what_is_gated();
     void stay(Binding& binding);
     CUresult unmap_all();
 

@@ -120,35 +120,48 @@ CUresult Residency::allocate(std::uint64_t bytes, BufferId id, Buffer*& out, std
     return CUDA_SUCCESS;
 }
 
+// One more page for small allocations.
+Outcome Residency::add_slab() {
+    ++stamp_;  // no op is in progress: whatever the last one touched may be evicted
+    why_.clear();
+    ContextScope scope(api_, context_);
+    if (pool_ &&
+        arena_.held_bytes() / options_.page_bytes + escaped_pages_ + pool_->pages() >= memory_.limit_pages())
+        if (const CUresult left = leave_plan("small allocations outgrew what the plan left them", true);
+            left != CUDA_SUCCESS)
+            return left;
+    Slot* slot = nullptr;
+    if (const Outcome found = obtain_slot(1, slot); !found.ok()) return found;
+    AddressRange range;
+    CUresult result = addresses_.take(1, range);
+    if (result == CUDA_SUCCESS) {
+        result = memory_.map(range.address, *slot);
+        if (result != CUDA_SUCCESS) addresses_.give(range);
+    }
+    if (result != CUDA_SUCCESS) {
+        spare_[slot->pages].push_back(slot);
+        spare_pages_ += slot->pages;
+        return result;
+    }
+    const std::uint32_t slab = arena_.add_slab(range);
+    addresses_.set_owner(range, kSlabFlag | slab);
+    note_resident();
+    return CUDA_SUCCESS;
+}
+
 CUresult Residency::allocate_small(Buffer& buffer) {
-    Arena::Block block = arena_.take(buffer.bytes);
-    if (block.address == 0) {
-        ++stamp_;  // no op is in progress: whatever the last one touched may be evicted
-        why_.clear();
-        ContextScope scope(api_, context_);
-        AddressRange range;
-        if (CUresult result = addresses_.take(1, range); result != CUDA_SUCCESS) return result;
-        Slot* slot = nullptr;
-        CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-        if (pool_ && arena_.held_bytes() / options_.page_bytes + escaped_pages_ + pool_->pages() >=
-                         memory_.limit_pages())
-            result = leave_plan("small allocations outgrew what the plan left them", true);
-        result = obtain_slot(1, slot);
-        if (result == CUDA_SUCCESS) result = memory_.map(range.address, *slot);
-        if (result != CUDA_SUCCESS) {
-            if (slot != nullptr) {
-                spare_[slot->pages].push_back(slot);
-                spare_pages_ += slot->pages;
-            }
-            addresses_.give(range);
-            note("out of memory: no device memory is left for small allocations" +
-                 (why_.empty() ? "" : ": " + why_));
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        }
-        const std::uint32_t slab = arena_.add_slab(range);
-        addresses_.set_owner(range, kSlabFlag | slab);
+    Arena::Block block;
+    const CUresult result = insist(nullptr, 0, [&]() -> Outcome {
         block = arena_.take(buffer.bytes);
-        note_resident();
+        if (block.address != 0) return CUDA_SUCCESS;
+        if (const Outcome added = add_slab(); !added.ok()) return added;
+        block = arena_.take(buffer.bytes);
+        return CUDA_SUCCESS;
+    });
+    if (result != CUDA_SUCCESS) {
+        note("out of memory: no device memory is left for small allocations" +
+             (why_.empty() ? "" : ": " + why_));
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
     buffer.address = block.address;
     buffer.block_bytes = block.bytes;
@@ -164,10 +177,14 @@ CUresult Residency::allocate_large(Buffer& buffer) {
     buffer.block_bytes = pages * options_.page_bytes;
     if (CUresult result = check_host_room(buffer.bytes); result != CUDA_SUCCESS) return result;
     auto cached = cached_.find(pages);
-    if (!pool_ && cached != cached_.end() && !cached->second.empty()) {
+    auto usable = [this](const Cached& entry) { return !timeline_.gated(entry.slot->guard); };
+    auto last = [&] { return std::find_if(cached->second.rbegin(), cached->second.rend(), usable); };
+    if (cached != cached_.end() && timeline_.any_gate()) timeline_.review_gates();
+    if (!pool_ && cached != cached_.end() && last() != cached->second.rend()) {
         // Freed memory of the same size, still mapped: no driver call at all.
-        Cached entry = cached->second.back();
-        cached->second.pop_back();
+        const auto found = std::next(last()).base();
+        Cached entry = *found;
+        cached->second.erase(found);
         cached_pages_ -= pages;
         buffer.range = entry.range;
         buffer.slot = entry.slot;
@@ -188,7 +205,7 @@ CUresult Residency::allocate_large(Buffer& buffer) {
 void Residency::give_host(Buffer& buffer) {
     if (!buffer.host) return;
     // The next owner's copies out may overwrite what an arrival still reads.
-    timeline_.order(out_, buffer.ready);
+    if (!timeline_.gated(buffer.ready)) timeline_.order(out_, buffer.ready);
     host_.give(buffer.host);
     buffer.host = {};
 }
@@ -289,6 +306,12 @@ std::string Residency::why_not(const BufferUse* uses, std::size_t count) const {
 }
 
 CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queue, CUcontext) {
+    const CUresult result = insist(uses, count, [&] { return attempt(uses, count, queue); });
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) why_ = why_not(uses, count);
+    return result;
+}
+
+Outcome Residency::attempt(const BufferUse* uses, std::size_t count, QueueId queue) {
     ++stamp_;
     // For an op that is not made after all: what it was to overwrite still counts.
     auto keep_contents = [&] {
@@ -304,42 +327,43 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
     if (!all) {
         why_.clear();
         ContextScope scope(api_, context_);
+        if (timeline_.any_gate()) timeline_.review_gates();
         // Leaving the plan makes everything absent, so what was done for this op starts again: at most once.
         for (std::size_t i = 0; i < count;) {
             Buffer& b = *uses[i].buffer;
             const bool had_pool = pool_ != nullptr;
-            CUresult result = CUDA_SUCCESS;
-            if (!b.backed) result = pool_ ? pool_->claim(b) : attach(b);
-            if (had_pool && result == CUDA_ERROR_OUT_OF_MEMORY && why_.empty()) {
-                if (move_into_pool(uses, count)) {
+            Outcome got = CUDA_SUCCESS;
+            if (!b.backed) got = pool_ ? pool_->claim(b) : attach(b);
+            if (had_pool && got.is(Outcome::Kind::crowded)) {
+                const Outcome moved = move_into_pool(uses, count);
+                if (moved.ok()) {
                     i = 0;
                     continue;
                 }
-                result = CUDA_ERROR_NOT_PERMITTED;
+                got = moved.is(Outcome::Kind::wait) ? moved : Outcome(Outcome::Kind::elsewhere);
             }
-            if (had_pool && result == CUDA_ERROR_NOT_PERMITTED) {
+            if (had_pool && got.is(Outcome::Kind::elsewhere)) {
                 const bool refused = pool_->refused();
-                result = leave_plan(refused        ? "the device has no room for the plan's pool"
-                                    : b.tensor < 0 ? "memory outside of the plan was used"
-                                                   : "one op uses what the plan never has resident together",
-                                    refused);
-                if (result == CUDA_SUCCESS) {
+                got = leave_plan(refused        ? "the device has no room for the plan's pool"
+                                 : b.tensor < 0 ? "memory outside of the plan was used"
+                                                : "one op uses what the plan never has resident together",
+                                 refused);
+                if (got.ok()) {
                     i = 0;
                     continue;
                 }
             }
-            if (result == CUDA_SUCCESS && b.place == Place::absent && uses[i].overwrites) {
+            if (got.ok() && b.place == Place::absent && uses[i].overwrites) {
                 // Nothing of it is needed; but a copy out that is under way reads memory that is not this
                 // one.
                 b.place = Place::empty;
-            } else if (result == CUDA_SUCCESS && b.place == Place::absent) {
+            } else if (got.ok() && b.place == Place::absent) {
                 ++counts_.demand_ins;
-                result = copy_in(b);
+                got = copy_in(b);
             }
-            if (result != CUDA_SUCCESS) {
+            if (!got.ok()) {
                 keep_contents();
-                if (result == CUDA_ERROR_OUT_OF_MEMORY) why_ = why_not(uses, count);
-                return result;
+                return got;
             }
             ++i;
         }
@@ -368,26 +392,47 @@ CUresult Residency::begin(const BufferUse* uses, std::size_t count, QueueId queu
 }
 
 CUresult Residency::map_only(const BufferUse* uses, std::size_t count) {
+    const CUresult result = insist(uses, count, [&] { return attempt_map(uses, count); });
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) why_ = why_not(uses, count);
+    return result;
+}
+
+Outcome Residency::attempt_map(const BufferUse* uses, std::size_t count) {
     ++stamp_;
     for (std::size_t i = 0; i < count; ++i) uses[i].buffer->stamp = stamp_;
     why_.clear();
     ContextScope scope(api_, context_);
     for (std::size_t i = 0; i < count;) {
         Buffer& b = *uses[i].buffer;
-        CUresult result = CUDA_SUCCESS;
-        if (!b.backed) result = pool_ ? pool_->claim(b) : attach(b);
-        if (pool_ && (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_OUT_OF_MEMORY)) {
-            if (result = leave_plan("a capture needs other memory than the plan's"); result != CUDA_SUCCESS)
-                return result;
+        Outcome got = CUDA_SUCCESS;
+        if (!b.backed) got = pool_ ? pool_->claim(b) : attach(b);
+        if (pool_ && (got.is(Outcome::Kind::elsewhere) || got.is(Outcome::Kind::crowded))) {
+            if (const CUresult left = leave_plan("a capture needs other memory than the plan's");
+                left != CUDA_SUCCESS)
+                return left;
             i = 0;
             continue;
         }
-        if (result != CUDA_SUCCESS) {
-            if (result == CUDA_ERROR_OUT_OF_MEMORY) why_ = why_not(uses, count);
-            return result;
-        }
+        if (!got.ok()) return got;
         ++i;
     }
+    return CUDA_SUCCESS;
+}
+
+CUresult Residency::set_escaped(Buffer& b, const char* reason) {
+    if (b.small || b.escaped != nullptr) return CUDA_SUCCESS;
+    CUresult result = pool_ ? leave_plan("memory of the plan may not move any more") : CUDA_SUCCESS;
+    const BufferUse use{&b};
+    if (result == CUDA_SUCCESS) result = insist(&use, 1, [&] { return attempt_escape(b); });
+    if (result != CUDA_SUCCESS) {
+        note("memory that must stay on the device does not fit the limit: " + std::to_string(b.bytes) +
+             " bytes (" + reason + "), beside " + std::to_string(escaped_pages_ * options_.page_bytes) +
+             " that must stay already; the limit is " + std::to_string(memory_limit_bytes()) + " bytes");
+        return result;
+    }
+    if (b.escaped != nullptr) return CUDA_SUCCESS;  // by another thread, meanwhile
+    b.escaped = reason;
+    escaped_pages_ += b.pages();
     return CUDA_SUCCESS;
 }
 
@@ -401,7 +446,8 @@ bool Residency::reclaim_host() {
             if (!b.host || b.place != Place::resident || !b.backed || b.dirty != stale ||
                 (!stale && b.stamp == stamp_))
                 return;
-            timeline_.order(out_, b.ready);
+            // Its next owner's copy out waits for the copy in that may still read it.
+            if (waits_for_program(b) || timeline_.order(out_, b.ready) != CUDA_SUCCESS) return;
             if (pool_) pool_->forget_host(b);
             host_.give(b.host);
             b.host = {};

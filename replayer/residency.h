@@ -7,8 +7,14 @@
 //
 // Not thread-safe: the runtime's lock guards it. Driver errors come back as they are and leave a consistent
 // state.
+//
+// Nothing waits for the device with that lock held where the program may have to act first: attempts that cannot
+// be made at once say what they wait for (Outcome), `ResidencyOptions::pause` lets go of the lock meanwhile, and
+// then everything is looked at anew. What is behind a gate (replayer/timeline.h) leaves only if nothing else
+// can, and none of our copies is put behind it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +28,7 @@
 #include "replayer/buffer.h"
 #include "replayer/device_memory.h"
 #include "replayer/host_memory.h"
+#include "replayer/outcome.h"
 #include "replayer/timeline.h"
 
 namespace swapadvisor {
@@ -38,7 +45,12 @@ struct ResidencyOptions {
     std::uint64_t page_bytes = 2 << 20;   ///< allocation granularity of the driver, at least 2 MiB
     std::uint64_t region_bytes = 1ull << 40;
     bool sync_free = false;
-    std::function<void(const std::string&)> note;                    ///< one line for the user
+    /// Without the owner's lock: until `event` is done, or, if null, until something may have changed, at most
+    /// `step`. Without it waits block.
+    std::function<CUresult(CUevent event, std::chrono::microseconds step)> pause;
+    std::chrono::milliseconds patience{10'000};    ///< with nothing going on, until it is out of memory
+    std::chrono::milliseconds plan_patience{20};   ///< the same, until the plan is left
+    std::function<void(const std::string&)> note;  ///< one line for the user
     std::function<void(Buffer&, SwapEvent, std::uint64_t)> on_swap;  ///< bytes moved (0 for drops)
 };
 
@@ -154,6 +166,18 @@ class Residency {
     const ResidencyOptions& options() const { return options_; }
     const ResidencyCounts& counts() const { return counts_; }
     ResidencyCounts& counts() { return counts_; }
+    /// Done, or Outcome::wait.
+    Outcome over(const MarkSet& marks);
+    /// With the lock held, for what over() has just found not to be done: only for what is behind no gate.
+    CUresult wait_here() { return timeline_.wait(wait_.mark); }
+    Outcome wait_for_gate() { return wait_ = {{}, true, false}, Outcome::Kind::wait; }
+    Outcome wait_for_release() { return wait_ = {{}, false, true}, Outcome::Kind::wait; }
+    /// Its last uses are behind a gate: it cannot leave, and no copy of ours may get behind them.
+    bool waits_for_program(const Buffer& buffer) const {
+        return timeline_.any_gate() && (timeline_.gated(buffer.uses) || timeline_.gated(buffer.ready));
+    }
+    /// Some op of it waits without the lock.
+    bool pausing() const { return pausing_ != 0; }
     CUcontext context() const { return context_; }
     CUdevice device() const { return device_; }
     QueueId in_queue() const { return in_; }
@@ -182,40 +206,18 @@ class Residency {
 
   private:
     friend class PlannedPool;
-    Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device,
-              ResidencyOptions options);
-
-    CUresult allocate_small(Buffer& buffer);
-    std::string why_not(const BufferUse* uses, std::size_t count) const;
-    CUresult allocate_large(Buffer& buffer);
-    Buffer& new_buffer(std::uint64_t bytes, BufferId id);
-    void drop_buffer(Buffer& buffer);
-    void give_host(Buffer& buffer);
-    bool reclaim_host();
-
-    // on demand
-    CUresult attach(Buffer& buffer, bool may_wait = true);
-    CUresult detach(Buffer& buffer);  ///< waits for its last uses, unmaps; slot becomes spare
-    CUresult obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait = true);
-    CUresult make_room(std::uint64_t pages);
-    void release_spare(std::uint64_t pages);
-    /// Until so many pages can be created. CUDA_ERROR_NOT_READY: not without waiting.
-    CUresult free_up(std::uint64_t pages, bool may_wait);
-    bool move_into_pool(const BufferUse* uses, std::size_t count);
-    bool reclaim_cached(std::uint64_t pages, bool may_wait);
-    Buffer* victim();
-    bool is_leaving(const Buffer& buffer) const;
-    bool movable(const Buffer& buffer) const { return buffer.holds == 0 && buffer.escaped == nullptr; }
-    void touch(Buffer& buffer);
-    void unlink(Buffer& buffer);
-    void note_resident();
-    void note_out(Buffer& buffer, std::uint64_t bytes);
-    void note_drop(Buffer& buffer);
-
+    /// What the last attempt that ended with Outcome::wait waits for: a mark, a gate, or the end of a call that
+    /// holds a buffer.
+    struct Wait {
+        Mark mark;
+        bool gate = false, release = false;
+    };
+    class Patience;
     struct Leaving {
         Buffer* buffer;
         std::uint64_t stamp;  ///< the buffer's own then: another one means that it has been used since
         const Slot* slot;     ///< where it was then
+        bool noted = false;   ///< as dropped or copied out
         bool valid() const {
             return buffer->live && buffer->slot == slot && buffer->stamp == stamp &&
                    !(buffer->place == Place::resident && buffer->dirty);
@@ -225,6 +227,51 @@ class Residency {
         AddressRange range;
         Slot* slot;
     };
+    Residency(const DriverApi& api, Timeline& timeline, CUcontext context, CUdevice device,
+              ResidencyOptions options);
+
+    CUresult allocate_small(Buffer& buffer);
+    Outcome add_slab();
+    Outcome attempt(const BufferUse* uses, std::size_t count, QueueId queue);
+    Outcome attempt_map(const BufferUse* uses, std::size_t count);
+    Outcome attempt_escape(Buffer& buffer);
+    /// Makes `attempt()` until it need not wait. `uses` stay alive meanwhile.
+    template <class Attempt>
+    CUresult insist(const BufferUse* uses, std::size_t count, Attempt attempt) {
+        const Outcome outcome = attempt();
+        return outcome.is(Outcome::Kind::wait) ? try_again(uses, count, attempt) : outcome.code();
+    }
+    CUresult try_again(const BufferUse* uses, std::size_t count, const std::function<Outcome()>& attempt);
+    std::string why_not(const BufferUse* uses, std::size_t count) const;
+    CUresult allocate_large(Buffer& buffer);
+    Buffer& new_buffer(std::uint64_t bytes, BufferId id);
+    void drop_buffer(Buffer& buffer);
+    void give_host(Buffer& buffer);
+    bool reclaim_host();
+
+    // on demand
+    Outcome attach(Buffer& buffer, bool may_wait = true);
+    Outcome detach(Buffer& buffer);  ///< once its last uses are done: unmaps; slot becomes spare
+    Outcome obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait = true);
+    Outcome make_room(std::uint64_t pages);
+    Outcome who_else();
+    void release_spare(std::uint64_t pages);
+    /// Until so many pages can be created.
+    Outcome free_up(std::uint64_t pages, bool may_wait);
+    /// Done: someone has left for that.
+    Outcome move_into_pool(const BufferUse* uses, std::size_t count);
+    /// Done: memory was unmapped. later: there is none that could be.
+    Outcome reclaim_cached(std::uint64_t pages, bool may_wait);
+    /// What a pool leaves behind as it dissolves: `buffer` stays where it is; null: freed, but not done.
+    void adopt(AddressRange range, std::unique_ptr<Slot> slot, Buffer* buffer);
+    Buffer* victim();
+    bool is_leaving(const Buffer& buffer) const;
+    bool movable(const Buffer& buffer) const { return buffer.holds == 0 && buffer.escaped == nullptr; }
+    void touch(Buffer& buffer);
+    void unlink(Buffer& buffer);
+    void note_resident();
+    void note_out(Buffer& buffer, std::uint64_t bytes);
+    void note_drop(Buffer& buffer);
 
     const DriverApi& api_;
     Timeline& timeline_;
@@ -254,6 +301,9 @@ class Residency {
     std::uint64_t large_live_bytes_ = 0;
     bool pressure_ = false;  ///< something was evicted on demand: events follow every op
     bool abandoned_ = false;
+    Wait wait_;
+    std::uint32_t pausing_ = 0;
+    std::uint64_t gave_up_ = ~0ull;  ///< Timeline::all_issued() when waiting was of no use
     ResidencyCounts counts_;
     std::string why_;
 };

@@ -17,7 +17,7 @@ std::uint64_t Residency::leaving_pages() const {
 }
 
 bool Residency::send_early(Buffer& b) {
-    if (leaving_.size() >= kLeaving || !movable(b)) return false;
+    if (leaving_.size() >= kLeaving || !movable(b) || waits_for_program(b)) return false;
     if (b.place == Place::resident && b.dirty) {
         if (!b.host) b.host = host_.take_pinned(b.bytes);
         if (!b.host || save(b) != CUDA_SUCCESS) return false;
@@ -47,9 +47,10 @@ std::uint64_t Residency::take_from_leaving(std::uint64_t pages) {
             ++i;
             continue;
         }
-        if (b.place == Place::resident) note_drop(b);
+        const bool drop = b.place == Place::resident && !leaving_[i].noted;
         const std::uint64_t held = b.pages();
-        if (detach(b) != CUDA_SUCCESS) break;
+        if (!detach(b).ok()) break;
+        if (drop) note_drop(b);
         leaving_.erase(leaving_.begin() + static_cast<std::ptrdiff_t>(i));
         gained += held;
     }
@@ -63,7 +64,7 @@ void Residency::send_farthest() {
 
 bool Residency::bring_early(Buffer& b) {
     ContextScope scope(api_, context_);
-    if (attach(b, false) != CUDA_SUCCESS || copy_in(b) != CUDA_SUCCESS) return false;
+    if (!attach(b, false).ok() || copy_in(b) != CUDA_SUCCESS) return false;
     ++counts_.early_ins;
     return true;
 }

@@ -34,11 +34,13 @@ void Residency::note_resident() {
 // longest ago.
 Buffer* Residency::victim() {
     for (const Leaving& entry : leaving_)
-        if (entry.valid() && entry.stamp != stamp_ && movable(*entry.buffer)) return entry.buffer;
+        if (entry.valid() && entry.stamp != stamp_ && movable(*entry.buffer) &&
+            !waits_for_program(*entry.buffer))
+            return entry.buffer;
     Buffer* best = nullptr;
     std::uint64_t best_use = 0;
     for (Buffer* b = oldest_; b != nullptr; b = b->newer) {
-        if (b->stamp == stamp_ || !movable(*b)) continue;
+        if (b->stamp == stamp_ || !movable(*b) || waits_for_program(*b)) continue;
         if (!next_use) return b;
         const std::uint64_t use = next_use(*b);
         if (best == nullptr || use > best_use) {
@@ -49,11 +51,11 @@ Buffer* Residency::victim() {
     return best;
 }
 
-CUresult Residency::detach(Buffer& b) {
-    CUresult result = timeline_.wait(b.uses);
-    if (result == CUDA_SUCCESS) result = timeline_.wait(b.ready);
-    if (result == CUDA_SUCCESS) result = memory_.unmap(b.range.address, b.pages());
-    if (result != CUDA_SUCCESS) return result;
+Outcome Residency::detach(Buffer& b) {
+    if (const Outcome used = over(b.uses); !used.ok()) return used;
+    if (const Outcome arrived = over(b.ready); !arrived.ok()) return arrived;
+    if (const CUresult result = memory_.unmap(b.range.address, b.pages()); result != CUDA_SUCCESS)
+        return result;
     unlink(b);
     Slot* slot = b.slot;
     b.slot = nullptr;
@@ -68,54 +70,100 @@ CUresult Residency::detach(Buffer& b) {
     return CUDA_SUCCESS;
 }
 
-// Unmaps freed memory that was kept for the next allocation of its size; true if anything was.
-bool Residency::reclaim_cached(std::uint64_t pages, bool may_wait) {
-    if (cached_pages_ == 0) return false;
-    auto chosen = cached_.find(pages);
-    if (chosen == cached_.end() || chosen->second.empty())
-        chosen = std::find_if(cached_.begin(), cached_.end(),
-                              [](const auto& entry) { return !entry.second.empty(); });
-    Cached entry = chosen->second.front();
-    if (!may_wait && !timeline_.done(entry.slot->guard)) return false;
-    if (timeline_.wait(entry.slot->guard) != CUDA_SUCCESS) return false;
-    if (memory_.unmap(entry.range.address, entry.range.pages) != CUDA_SUCCESS) return false;
-    chosen->second.erase(chosen->second.begin());
+// Unmaps freed memory that was kept for the next allocation of its size: of that size if there is some, done
+// before what is not, and never what is behind a gate.
+Outcome Residency::reclaim_cached(std::uint64_t pages, bool may_wait) {
+    if (cached_pages_ == 0) return Outcome::Kind::later;
+    std::vector<Cached>* chosen = nullptr;
+    std::size_t at = 0;
+    auto look = [&](std::vector<Cached>& list, bool done) {
+        // The longest freed are the first to be done: one look is enough.
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            const MarkSet& guard = list[i].slot->guard;
+            if (timeline_.gated(guard)) continue;
+            if (done && !timeline_.done(guard)) return;
+            chosen = &list;
+            at = i;
+            return;
+        }
+    };
+    auto look_everywhere = [&](bool done) {
+        chosen = nullptr;
+        if (const auto same = cached_.find(pages); same != cached_.end()) look(same->second, done);
+        for (auto& [size, list] : cached_)
+            if (chosen == nullptr) look(list, done);
+    };
+    look_everywhere(true);
+    if (chosen == nullptr) {
+        look_everywhere(false);
+        if (chosen == nullptr || !may_wait) return Outcome::Kind::later;
+        return over((*chosen)[at].slot->guard);
+    }
+    const Cached entry = (*chosen)[at];
+    if (const CUresult result = memory_.unmap(entry.range.address, entry.range.pages); result != CUDA_SUCCESS)
+        return result;
+    chosen->erase(chosen->begin() + static_cast<std::ptrdiff_t>(at));
     cached_pages_ -= entry.range.pages;
     addresses_.give(entry.range);
     entry.slot->guard.clear();
     spare_[entry.slot->pages].push_back(entry.slot);
     spare_pages_ += entry.slot->pages;
-    return true;
+    return CUDA_SUCCESS;
+}
+
+void Residency::adopt(AddressRange range, std::unique_ptr<Slot> slot, Buffer* buffer) {
+    Slot* const kept = slot.get();
+    slots_.push_back(std::move(slot));
+    if (buffer == nullptr) {
+        cached_[kept->pages].push_back({range, kept});
+        cached_pages_ += kept->pages;
+        return;
+    }
+    kept->holder = buffer;
+    buffer->slot = kept;
+    touch(*buffer);
 }
 
 // Evicts until `pages` are spare or free (in whatever sizes). All copies are started before the first is
 // waited for.
-CUresult Residency::make_room(std::uint64_t pages) {
+Outcome Residency::make_room(std::uint64_t pages) {
     pressure_ = true;
-    std::vector<Buffer*> leaving;
+    timeline_.review_gates();
+    std::vector<Leaving> going;
     std::uint64_t found = memory_.free_pages() + spare_pages_;
-    CUresult result = CUDA_SUCCESS;
-    while (found < pages && result == CUDA_SUCCESS) {
+    Outcome outcome = CUDA_SUCCESS;
+    while (found < pages && outcome.ok()) {
         Buffer* b = victim();
         if (b == nullptr) {
-            result = CUDA_ERROR_OUT_OF_MEMORY;
+            outcome = who_else();
             break;
         }
-        b->stamp = stamp_;  // not again; and its host copy is about to be the only one
+        bool noted = false;
         if (b->place == Place::resident && b->dirty) {
-            result = save(*b);
-        } else if (b->place == Place::resident) {
-            note_drop(*b);
+            b->stamp = stamp_;  // its host copy is about to be the only one
+            outcome = save(*b);
+            noted = true;
+        } else {
+            for (const Leaving& entry : leaving_)
+                noted = noted || (entry.buffer == b && entry.valid() && entry.noted);
+            if (b->place == Place::resident && !noted) note_drop(*b);
+            noted = true;
         }
-        if (result != CUDA_SUCCESS) break;
+        b->stamp = stamp_;  // not again
+        if (!outcome.ok()) break;
         found += b->pages();
-        leaving.push_back(b);
+        going.push_back({b, stamp_, b->slot, noted});
     }
-    for (Buffer* b : leaving) {
-        CUresult one = detach(*b);
-        if (one != CUDA_SUCCESS) result = one;
+    for (const Leaving& entry : going) {
+        const Outcome one = detach(*entry.buffer);
+        // They are the first to go when this is tried again.
+        if (one.is(Outcome::Kind::wait)) {
+            std::erase_if(leaving_, [&](const Leaving& other) { return other.buffer == entry.buffer; });
+            leaving_.insert(leaving_.begin(), entry);
+        }
+        if (!one.ok() && (outcome.ok() || outcome.is(Outcome::Kind::crowded))) outcome = one;
     }
-    return result;
+    return outcome;
 }
 
 // As much as it takes for `pages` to be free.
@@ -130,18 +178,21 @@ void Residency::release_spare(std::uint64_t pages) {
         }
 }
 
-CUresult Residency::free_up(std::uint64_t pages, bool may_wait) {
+Outcome Residency::free_up(std::uint64_t pages, bool may_wait) {
     for (;;) {
         release_spare(pages);
         if (memory_.free_pages() >= pages) return CUDA_SUCCESS;
-        if (reclaim_cached(0, may_wait)) continue;
+        if (const Outcome cached = reclaim_cached(0, may_wait); !cached.is(Outcome::Kind::later)) {
+            if (!cached.ok()) return cached;
+            continue;
+        }
         if (take_from_leaving(pages - memory_.free_pages()) != 0) continue;
-        if (!may_wait) return CUDA_ERROR_NOT_READY;
-        if (CUresult result = make_room(pages); result != CUDA_SUCCESS) return result;
+        if (!may_wait) return Outcome::Kind::later;
+        if (const Outcome room = make_room(pages); !room.ok()) return room;
     }
 }
 
-CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait) {
+Outcome Residency::obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait) {
     for (bool restored = false;;) {
         auto& same = spare_[pages];
         if (!same.empty()) {
@@ -164,23 +215,26 @@ CUresult Residency::obtain_slot(std::uint64_t pages, Slot*& slot, bool may_wait)
             memory_.lower_limit();
             continue;
         }
-        if (reclaim_cached(pages, may_wait)) continue;
+        if (const Outcome cached = reclaim_cached(pages, may_wait); !cached.is(Outcome::Kind::later)) {
+            if (!cached.ok()) return cached;
+            continue;
+        }
         if (memory_.free_pages() + spare_pages_ >= pages) {
             release_spare(pages);  // enough memory, in other sizes
             continue;
         }
-        if (!may_wait) return CUDA_ERROR_OUT_OF_MEMORY;
-        if (CUresult result = make_room(pages); result != CUDA_SUCCESS) {
+        if (!may_wait) return Outcome::Kind::later;
+        if (const Outcome room = make_room(pages); !room.ok()) {
             // Nothing is left to evict: before giving up, ask for what was refused before.
-            if (result != CUDA_ERROR_OUT_OF_MEMORY || restored || !memory_.restore_limit()) return result;
+            if (!room.is(Outcome::Kind::crowded) || restored || !memory_.restore_limit()) return room;
             restored = true;
         }
     }
 }
 
-CUresult Residency::attach(Buffer& b, bool may_wait) {
+Outcome Residency::attach(Buffer& b, bool may_wait) {
     Slot* slot = nullptr;
-    if (CUresult result = obtain_slot(b.pages(), slot, may_wait); result != CUDA_SUCCESS) return result;
+    if (const Outcome found = obtain_slot(b.pages(), slot, may_wait); !found.ok()) return found;
     if (CUresult result = memory_.map(b.range.address, *slot); result != CUDA_SUCCESS) {
         spare_[slot->pages].push_back(slot);
         spare_pages_ += slot->pages;
@@ -195,36 +249,30 @@ CUresult Residency::attach(Buffer& b, bool may_wait) {
 }
 
 // Where a plan has just been installed: who is used by the op, and is where it was before, moves to its place
-// in the pool. True if anyone has left for that.
-bool Residency::move_into_pool(const BufferUse* uses, std::size_t count) {
+// in the pool.
+Outcome Residency::move_into_pool(const BufferUse* uses, std::size_t count) {
     bool any = false;
     for (std::size_t i = 0; i < count; ++i) {
         Buffer& b = *uses[i].buffer;
-        if (b.slot == nullptr || b.tensor < 0 || pool_->buffer(b.tensor) != &b || !movable(b)) continue;
+        if (b.slot == nullptr || b.tensor < 0 || pool_->buffer(b.tensor) != &b || !movable(b) ||
+            waits_for_program(b))
+            continue;
         if (b.place == Place::resident && b.dirty && save(b) != CUDA_SUCCESS) continue;
-        any = detach(b) == CUDA_SUCCESS || any;
+        const Outcome gone = detach(b);
+        if (gone.is(Outcome::Kind::wait)) return gone;
+        any = gone.ok() || any;
     }
-    return any;
+    return any ? Outcome::Kind::done : Outcome::Kind::crowded;
 }
 
-CUresult Residency::set_escaped(Buffer& b, const char* reason) {
-    if (b.small || b.escaped != nullptr) return CUDA_SUCCESS;
-    CUresult result = pool_ ? leave_plan("memory of the plan may not move any more") : CUDA_SUCCESS;
+Outcome Residency::attempt_escape(Buffer& b) {
     ContextScope scope(api_, context_);
     ++stamp_;
     b.stamp = stamp_;
     why_.clear();
-    if (result == CUDA_SUCCESS && !b.backed) result = attach(b);
-    if (result == CUDA_SUCCESS && b.place == Place::absent) result = copy_in(b);
-    if (result != CUDA_SUCCESS) {
-        note("memory that must stay on the device does not fit the limit: " + std::to_string(b.bytes) +
-             " bytes (" + reason + "), beside " + std::to_string(escaped_pages_ * options_.page_bytes) +
-             " that must stay already; the limit is " + std::to_string(memory_limit_bytes()) + " bytes");
-        return result;
-    }
-    b.escaped = reason;
-    escaped_pages_ += b.pages();
-    return CUDA_SUCCESS;
+    if (!b.backed)
+        if (const Outcome attached = attach(b); !attached.ok()) return attached;
+    return b.place == Place::absent ? copy_in(b) : CUDA_SUCCESS;
 }
 
 }  // namespace swapadvisor

@@ -186,7 +186,7 @@ bool Timeline::done(const MarkSet& marks) {
 
 CUresult Timeline::wait(Mark mark) {
     Queue& q = queues_[mark.queue];
-    if (q.completed >= mark.seq) return CUDA_SUCCESS;
+    if (done(mark)) return CUDA_SUCCESS;
     const Entry* entry = event_for(mark.queue, mark.seq);
     if (entry == nullptr) return CUDA_ERROR_UNKNOWN;
     CUresult result = api_.cuEventSynchronize_(entry->event);

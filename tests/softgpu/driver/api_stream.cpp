@@ -32,19 +32,7 @@ CUresult destroy(CUstream handle) {
             stream->capture = nullptr;
         }
     }
-    // Queued work goes on; later work of the default stream still has to wait for it.
-    CUctx_st* context = stream->context;
-    std::erase(context->streams, stream);
-    const bool busy = stream->tail && stream->tail->state != Op::State::done;
-    if (busy && stream->blocking()) {
-        OpRef marker = new_op(context->legacy, "marker");
-        marker->quiet = true;
-        enqueue(context->legacy, marker, {stream->tail}, {&stream->tail->clock});
-    }
-    if (busy)
-        context->detached.push_back(stream);
-    else
-        d.release_slot(stream->slot);
+    end_stream(stream);
     d.alive.erase(handle);
     d.streams.erase(it);
     return CUDA_SUCCESS;

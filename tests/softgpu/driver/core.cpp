@@ -180,6 +180,28 @@ void fail_context(CUctx_st* context, CUresult error) {
 
 // ---- streams ----
 
+void end_stream(const StreamRef& stream) {
+    CUctx_st* context = stream->context;
+    std::erase(context->streams, stream);
+    const bool busy = stream->tail && stream->tail->state != Op::State::done;
+    if (busy && stream->blocking()) {
+        OpRef marker = new_op(context->legacy, "marker");
+        marker->quiet = true;
+        enqueue(context->legacy, marker, {stream->tail}, {&stream->tail->clock});
+    }
+    if (busy)
+        context->detached.push_back(stream);
+    else
+        driver().release_slot(stream->slot);
+}
+
+ThreadState::~ThreadState() {
+    if (default_streams.empty() || forked()) return;
+    const Lock lock(driver().mutex);
+    for (const auto& [context, stream] : default_streams)
+        if (driver().kind(context) == Kind::context && context->alive) end_stream(stream);
+}
+
 StreamRef resolve_stream(CUstream handle) {
     Driver& d = driver();
     ThreadState& t = thread_state();

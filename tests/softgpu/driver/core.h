@@ -151,6 +151,10 @@ Driver& driver();
 
 /// What belongs to a host thread.
 struct ThreadState {
+    ThreadState() = default;
+    ~ThreadState();  ///< its default streams end with it
+    ThreadState(const ThreadState&) = delete;
+    ThreadState& operator=(const ThreadState&) = delete;
     std::vector<CUctx_st*> contexts;  ///< stack; back is current
     Time time = 0;
     bool started = false;
@@ -175,6 +179,8 @@ CUctx_st* current_context();
 CUctx_st* make_context(int device, unsigned flags, bool primary);
 void destroy_context(CUctx_st* context);
 StreamRef make_stream(CUctx_st* context, unsigned flags, int priority);
+/// No more can be put on it; what was goes on, and later work of the default stream waits for it.
+void end_stream(const StreamRef& stream);
 /// The stream a handle means for the calling thread; null for a bad handle.
 StreamRef resolve_stream(CUstream handle);
 EventRef resolve_event(CUevent handle);

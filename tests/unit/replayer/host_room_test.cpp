@@ -8,7 +8,7 @@ using namespace swapadvisor::fake;
 
 namespace {
 
-struct Outcome {
+struct Trained {
     bool planned = false;
     std::uint64_t host_used = 0, refused_plans = 0, bytes_out = 0;
     std::uint64_t mapping = 0, host_alloc = 0;  ///< driver calls in the steady iterations
@@ -16,11 +16,11 @@ struct Outcome {
     std::vector<std::string> notes;
 };
 
-Outcome train(std::uint64_t host_bytes, double laziness, int streams) {
+Trained train(std::uint64_t host_bytes, double laziness, int streams) {
     reset(5, laziness);
     Timeline timeline(api());
     CUresult result;
-    Outcome out;
+    Trained out;
     ResidencyOptions with_notes = options(24, host_bytes);
     with_notes.note = [&](const std::string& line) { out.notes.push_back(line); };
     auto residency = Residency::create(api(), timeline, context(), 0, std::move(with_notes), result);
@@ -50,13 +50,13 @@ Outcome train(std::uint64_t host_bytes, double laziness, int streams) {
 TEST_CASE("a plan is followed with less host memory than a block for each tensor that it copies") {
     for (double laziness : {0.0, 0.5, 1.0})
         for (int streams : {1, 2}) {
-            const Outcome ample = train(1ull << 32, laziness, streams);
+            const Trained ample = train(1ull << 32, laziness, streams);
             REQUIRE(ample.planned);
             CHECK(ample.wrong == 0);
             // 24 pages of state and up to 40 of activations on a device of 24: on demand it takes 47 pages.
             for (std::uint64_t pages = ample.host_used / kPage; pages >= 50; pages -= 3) {
                 CAPTURE(laziness, streams, pages, ample.host_used / kPage);
-                const Outcome scarce = train(pages * kPage, laziness, streams);
+                const Trained scarce = train(pages * kPage, laziness, streams);
                 CHECK(scarce.planned);
                 CHECK(scarce.refused_plans == 0);
                 CHECK(scarce.mapping == 0);
@@ -106,7 +106,7 @@ TEST_CASE("a planned copy that finds no host memory is put off, and said to be")
     for (std::uint64_t pages = 50; pages >= 40; --pages) {
         CAPTURE(pages);
         try {
-            const Outcome scarce = train(pages * kPage, 0.5, 1);
+            const Trained scarce = train(pages * kPage, 0.5, 1);
             CHECK(scarce.wrong == 0);
             CAPTURE(scarce.notes);
             for (const std::string& note : scarce.notes) CHECK(note.starts_with(put_off));
