@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-FEATURES = ["arguments", "tables", "graphs", "pools", "captures", "gates", "threads"]
+FEATURES = ["arguments", "tables", "graphs", "disabled", "pools", "captures", "gates", "threads"]
 LIMITS = ["16MiB", "20MiB", "24MiB"]
 MODES = {
     "on demand": {},

@@ -508,7 +508,7 @@ class Program {
     void launch_graph(const Op& op, int it) {
         Node& n = nodes_[static_cast<std::size_t>(op.detail) % nodes_.size()];
         if (it % 4 == 3 && op.salt & 1) {  // an update between two launches
-            if (n.kind == kPlain && op.salt & 2) {
+            if (has("disabled") && n.kind == kPlain && op.salt & 2) {
                 n.enabled = !n.enabled;
                 CHECK(cudaGraphNodeSetEnabled(exec_, n.node, n.enabled));
             } else if (n.kind == kPlain) {
@@ -565,7 +565,7 @@ int main(int argc, char** argv) {
     if (argc < 4) {
         std::fprintf(stderr,
                      "use: random_programs_probe SEED COUNT ITERATIONS "
-                     "[arguments|tables|graphs|pools|captures|gates|threads...]\n");
+                     "[arguments|tables|graphs|disabled|pools|captures|gates|threads...]\n");
         return 2;
     }
     const auto seed = static_cast<unsigned>(std::atoi(argv[1]));

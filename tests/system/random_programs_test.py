@@ -8,8 +8,9 @@ from tap import Suite, equal
 
 suite = Suite()
 SCRIPT = os.path.join(suite.root, "scripts/random_programs.py")
-# Tables of addresses, graphs and gated streams are drawn by the script; they join this slice as each is right throughout.
-FEATURES = ["arguments", "pools", "captures", "threads"]
+# Tables of addresses, nodes of graphs that are disabled, and gated streams are drawn by the script; they join this slice as each
+# is right throughout.
+FEATURES = ["arguments", "graphs", "pools", "captures", "threads"]
 
 
 @suite.test("30 random programs at three limits, in rotating modes")
