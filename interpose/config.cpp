@@ -184,6 +184,7 @@ Config parse_config(const char* (*look_up)(const char* name), std::vector<std::s
     reader.text("SWAPADVISOR_REPORT", config.report_path);
     reader.text("SWAPADVISOR_TRACE", config.trace_path);
     reader.text("SWAPADVISOR_PLAN", config.plan_path);
+    reader.flag("SWAPADVISOR_PLAN_OR_SEARCH", config.plan_or_search);
     reader.flag("SWAPADVISOR_QUIET", config.quiet);
     reader.flag("SWAPADVISOR_STRICT", config.strict);
     reader.flag("SWAPADVISOR_SYNC_FREE", config.sync_free);

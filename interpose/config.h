@@ -19,8 +19,10 @@ struct Config {
     std::string report_path;              ///< SWAPADVISOR_REPORT: report at exit; "-" or "": see `quiet`
     std::string trace_path;               ///< SWAPADVISOR_TRACE: record into this file
     std::string plan_path;                ///< SWAPADVISOR_PLAN: follow this plan from the start
-    bool quiet = false;                   ///< SWAPADVISOR_QUIET: nothing on standard error but errors
-    bool strict = false;                  ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
+    bool plan_or_search =
+        false;  ///< SWAPADVISOR_PLAN_OR_SEARCH: search where that plan does not fit, instead of ending
+    bool quiet = false;      ///< SWAPADVISOR_QUIET: nothing on standard error but errors
+    bool strict = false;     ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
     bool sync_free = false;  ///< SWAPADVISOR_SYNC_FREE: cuMemFree waits for the device as the driver's does
     bool prove_reads =
         false;  ///< SWAPADVISOR_PROVE_READS: find out what kernels only read, and do not copy it out

@@ -7,6 +7,7 @@
 #include "interpose/log.h"
 #include "interpose/runtime_graphs.h"
 #include "interpose/runtime_plan.h"
+#include "interpose/runtime_plan_file.h"
 #include "interpose/runtime_planner.h"
 #include "interpose/runtime_report.h"
 #include "interpose/runtime_state.h"

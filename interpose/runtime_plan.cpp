@@ -1,6 +1,9 @@
 #include "interpose/runtime_plan.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 
 #include "interpose/config.h"
 #include "interpose/log.h"
@@ -227,6 +230,16 @@ void PlanDirector::request() {
 
 // For iterations whose plan left too little room to everything else.
 void PlanDirector::plan_again() {
+    if (!config().plan_path.empty() && !config().plan_or_search && counts().installs == 0 &&
+        !outgrown_.empty()) {
+        std::lock_guard lock(mutex_);
+        misfit_ =
+            "plan " + config().plan_path +
+            " does not fit this program: with what else is on the device it takes more than the limit of " +
+            std::to_string(residency_.memory_limit_bytes()) + " bytes";
+        any_ready_.store(true, std::memory_order_relaxed);
+        outgrown_.clear();
+    }
     for (const std::uint64_t signature : outgrown_)
         if (auto script = switch_.script(signature)) submit(std::move(script), true);
     outgrown_.clear();
@@ -250,10 +263,20 @@ void PlanDirector::submit(std::shared_ptr<const IterationScript> script, bool ag
     wake_.notify_one();
 }
 
+// Nobody asked for a run without that plan.
+void PlanDirector::end_if_misfit() {
+    if (misfit_.empty()) return;
+    std::fflush(stdout);
+    std::fprintf(stderr, "error: %s (--or-search: go on, and search one)\n", misfit_.c_str());
+    _exit(2);
+}
+
 void PlanDirector::collect_ready() {
     std::lock_guard lock(mutex_);
+    end_if_misfit();
     for (Ready& ready : ready_) {
         switch_.offer(std::move(ready.plan), ready.gain_percent);
+        plan_file_ = ready.from_file ? config().plan_path : "";
         infinite_ns_ = ready.infinite_ns;
     }
     ready_.clear();
@@ -336,14 +359,21 @@ void PlanDirector::run_job(const Job& job) {
         const auto script = PlanScript::create(job.script, plan, error);
         return script ? static_cast<std::int64_t>(script->late_bytes()) : -1;
     };
+    request.on_misfit = [this](const std::string& line) {
+        std::lock_guard lock(mutex_);
+        misfit_ = line;
+        any_ready_.store(true, std::memory_order_relaxed);
+    };
     request.on_search = [this] { note_search(); };
     request.on_better = [this](std::int64_t predicted_ns) { note_better(predicted_ns); };
     bool any = false;
     auto offer = [&](const planner::Plan& plan, int gain_percent) {
         std::string error;
-        Ready ready{PlanScript::create(job.script, plan, error), request.infinite_ns, gain_percent};
+        Ready ready{PlanScript::create(job.script, plan, error), request.infinite_ns, gain_percent,
+                    request.from_file};
         if (!ready.plan) {
-            say("a plan was refused: %s", error.c_str());
+            request.refusal = error;
+            if (!request.from_file) say("a plan was refused: %s", error.c_str());
             return false;
         }
         std::lock_guard lock(mutex_);

@@ -43,6 +43,8 @@ class PlanDirector {
     std::uint64_t next_seq() const { return next_seq_; }
     const SwitchCounts& counts() const { return switch_.counts(); }
     bool planned() const { return switch_.planned(); }
+    /// The followed plan's file; empty: one of the run's own search, or none.
+    const std::string& plan_file() const { return plan_file_; }
     std::int64_t infinite_ns() const { return infinite_ns_; }  ///< the ops of an iteration alone
     std::int64_t lower_bound_ns() const { return lower_bound_ns_.load(); }
     std::int64_t measured_ns() const { return measured_ns_; }  ///< newest iteration, device time
@@ -62,6 +64,7 @@ class PlanDirector {
         std::shared_ptr<const PlanScript> plan;
         std::int64_t infinite_ns = -1;
         int gain_percent = 3;
+        bool from_file = false;
     };
 
     std::int64_t room() const;  ///< device memory that a plan may use
@@ -74,6 +77,7 @@ class PlanDirector {
     void note_better(std::int64_t predicted_ns);
     void end_idle_search();
     void collect_ready();
+    void end_if_misfit();
     void time_boundary(CUstream stream);
     void read_boundaries();
     void note_measured(std::int64_t ns);
@@ -96,6 +100,7 @@ class PlanDirector {
     std::vector<std::uint64_t> outgrown_;   ///< signatures whose plan has to be made again, for less room
     std::uint64_t reserve_pages_ = 0;       ///< left to small allocations that are still to come
     std::int64_t infinite_ns_ = -1, measured_ns_ = -1;
+    std::string plan_file_;
     /// How an iteration is served. What a plan takes while it settles says nothing of either.
     enum class Serving { on_demand, settling, planned };
     struct Boundary {
@@ -112,6 +117,7 @@ class PlanDirector {
     std::thread thread_;
     std::vector<Job> jobs_;
     std::vector<Ready> ready_;
+    std::string misfit_;         ///< why the plan file is not for this program
     std::uint64_t running_ = 0;  ///< signature of the job in progress
     bool discard_ = false;       ///< what the job in progress finds is of no use any more
     std::int64_t noted_ns_ = 0;  ///< prediction of the plan that was the last clear gain

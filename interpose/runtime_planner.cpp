@@ -13,8 +13,9 @@
 
 #include "interpose/config.h"
 #include "interpose/log.h"
+#include "interpose/runtime_plan_file.h"
 #include "recorder/export.h"
-#include "recorder/late_frees.h"
+#include "recorder/planned_part.h"
 #include "replayer/copy_rates.h"
 
 namespace swapadvisor {
@@ -55,57 +56,6 @@ PlannerLibrary open_planner(std::string& error) {
     return functions;
 }
 
-planner::Placement placement(const json& at) {
-    planner::Placement result;
-    for (const json& range : at)
-        result.push_back({range.at(0).get<std::int32_t>(), range.at(1).get<std::int32_t>()});
-    return result;
-}
-
-/// Throws json exceptions or std::runtime_error on anything malformed.
-planner::Plan parse(const std::string& text, const std::vector<std::int32_t>& ids) {
-    const json j = json::parse(text);
-    if (j.at("format") != "swapadvisor-plan" || j.at("version") != 1)
-        throw std::runtime_error("not a plan of version 1");
-    auto tensor = [&](const json& value) {
-        const auto id = value.get<std::int64_t>();
-        if (id < 0 || id >= static_cast<std::int64_t>(ids.size()))
-            throw std::runtime_error("tensor " + std::to_string(id) + " is out of range");
-        return ids[static_cast<std::size_t>(id)];
-    };
-    planner::Plan plan;
-    plan.graph = j.at("graph").get<std::string>();
-    plan.limit_bytes = j.at("limit_bytes").get<std::int64_t>();
-    plan.schedule = j.at("schedule").get<std::vector<planner::OpId>>();
-    plan.chunk_bytes = j.at("pool").at("chunk_bytes").get<std::int64_t>();
-    plan.chunks = j.at("pool").at("chunks").get<std::int32_t>();
-    plan.arena_bytes = j.at("arena_bytes").get<std::int64_t>();
-    for (const json& value : j.at("arena")) plan.arena.push_back(tensor(value));
-    for (const json& value : j.at("initial"))
-        plan.initial.push_back({tensor(value.at("tensor")), placement(value.at("at"))});
-    static const std::pair<const char*, planner::ActionKind> kinds[] = {
-        {"alloc", planner::ActionKind::alloc}, {"free", planner::ActionKind::free},
-        {"save", planner::ActionKind::save},   {"out", planner::ActionKind::out},
-        {"drop", planner::ActionKind::drop},   {"in", planner::ActionKind::in}};
-    for (const json& value : j.at("actions")) {
-        planner::Action action;
-        const auto name = value.at("action").get<std::string>();
-        const auto* kind =
-            std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return name == k.first; });
-        if (kind == std::end(kinds)) throw std::runtime_error("unknown action " + name);
-        action.kind = kind->second;
-        action.tensor = tensor(value.at("tensor"));
-        if (action.kind == planner::ActionKind::alloc || action.kind == planner::ActionKind::in) {
-            action.at = placement(value.at("at"));
-            action.before = value.at("before").get<std::int32_t>();
-        }
-        if (action.kind != planner::ActionKind::alloc) action.after = value.at("after").get<std::int32_t>();
-        plan.actions.push_back(std::move(action));
-    }
-    plan.predicted_ns = j.at("predicted_ns").get<std::int64_t>();
-    return plan;
-}
-
 constexpr int kGainAtEnd = 1, kGainMeanwhile = 10;  // per cent; a change of plans costs an iteration or two
 
 struct Offer {
@@ -118,40 +68,12 @@ struct Offer {
 void offer_text(void* user, const char* text) {
     const Offer& o = *static_cast<Offer*>(user);
     try {
-        const planner::Plan plan = parse(text, *o.ids);
+        const planner::Plan plan = parse_runtime_plan(text, *o.ids);
         if (o.request->on_better) o.request->on_better(plan.predicted_ns);
         (*o.offer)(plan, o.gain_percent);
     } catch (const std::exception& e) {
         if (first_time(0x91a7)) say("a plan cannot be used: %s", e.what());
     }
-}
-
-/// A plan file made from a trace of this program (by `swapadvisor plan`): its tensors are those of the whole
-/// iteration. Throws if it cannot be read or was made for another iteration.
-planner::Plan load_plan(const std::string& path, const Iteration& iteration) {
-    std::ifstream file(path);
-    if (!file) throw std::runtime_error("it cannot be read");
-    std::stringstream text;
-    text << file.rdbuf();
-    std::vector<std::int32_t> ids(iteration.tensors.size());
-    for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = static_cast<std::int32_t>(t);
-    planner::Plan plan = parse(text.str(), ids);
-    if (plan.schedule.size() != iteration.ops.size())
-        throw std::runtime_error("it has " + std::to_string(plan.schedule.size()) +
-                                 " ops, the program's iteration has " + std::to_string(iteration.ops.size()));
-    auto check = [&](planner::TensorId tensor, const planner::Placement& at) {
-        std::int64_t chunks = 0;
-        for (const planner::ChunkRange& range : at) chunks += range.count;
-        const std::int64_t bytes = iteration.tensors[static_cast<std::size_t>(tensor)].bytes;
-        if (plan.chunk_bytes <= 0 || chunks != (bytes + plan.chunk_bytes - 1) / plan.chunk_bytes)
-            throw std::runtime_error("its tensor " + std::to_string(tensor) +
-                                     " is not of the size of the program's");
-    };
-    for (const planner::InitialTensor& initial : plan.initial) check(initial.tensor, initial.at);
-    for (const planner::Action& action : plan.actions)
-        if (action.kind == planner::ActionKind::alloc || action.kind == planner::ActionKind::in)
-            check(action.tensor, action.at);
-    return plan;
 }
 
 /// A plan that is made at once, and the graph that it is for.
@@ -189,7 +111,7 @@ Quick quick_plan(PlanRequest& request, const PlannerLibrary& library, const json
         const int failed = library.plan(one.graph.c_str(), options.dump().c_str(), request.cancel, nullptr,
                                         nullptr, &plan, &text);
         if (failed == 0 && plan != nullptr) {
-            const planner::Plan parsed = parse(plan, one.ids);
+            const planner::Plan parsed = parse_runtime_plan(plan, one.ids);
             const std::int64_t late = request.late_bytes ? request.late_bytes(parsed) : 0;
             const double rate = std::max<double>(static_cast<double>(request.model.d2h_bytes_per_s), 1);
             if (late >= 0) {
@@ -220,57 +142,39 @@ void keep_graph(const std::string& graph) {
 
 }  // namespace
 
-Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std::vector<std::int32_t>& ids) {
-    Iteration part = iteration;
-    std::vector<std::int32_t> fresh(iteration.tensors.size(), -1);
-    std::vector<bool> used(iteration.tensors.size(), false);
-    for (const OpRecord& op : iteration.ops)
-        for (const OpRecord::Use& use : op.uses) used[static_cast<std::size_t>(use.tensor)] = true;
-    ids.clear();
-    part.tensors.clear();
-    for (std::size_t t = 0; t < iteration.tensors.size(); ++t) {
-        const TensorRecord& tensor = iteration.tensors[t];
-        if (tensor.small || tensor.escaped || !used[t]) continue;
-        fresh[t] = static_cast<std::int32_t>(ids.size());
-        ids.push_back(static_cast<std::int32_t>(t));
-        part.tensors.push_back(tensor);
+namespace {
+
+/// False: there is to be a search all the same.
+bool follow_file(PlanRequest& request, const OfferPlan& offer) {
+    const char* path = config().plan_path.c_str();
+    try {
+        const FilePlan file = load_plan(path, *request.iteration, request.function_name);
+        if (file.other_loop) {
+            say("a loop of %zu operations is not that of the plan %s: it gets a plan of its own",
+                request.iteration->ops.size(), path);
+            return false;
+        }
+        request.from_file = true;
+        const bool taken = offer(file.plan, kGainAtEnd);
+        if (taken || request.refusal.empty()) return true;
+    } catch (const std::exception& e) {
+        request.refusal = e.what();
     }
-    for (OpRecord& op : part.ops) {
-        std::erase_if(op.uses, [&](const OpRecord::Use& use) {
-            return fresh[static_cast<std::size_t>(use.tensor)] < 0;
-        });
-        for (OpRecord::Use& use : op.uses) use.tensor = fresh[static_cast<std::size_t>(use.tensor)];
+    request.from_file = false;
+    const std::string problem =
+        std::string("plan ") + path + " does not fit this program: " + request.refusal;
+    if (!config().plan_or_search && request.on_misfit) {
+        request.on_misfit(problem);
+        return true;
     }
-    std::erase_if(part.events, [&](const IterationEvent& event) {
-        return event.kind != EventKind::op && fresh[static_cast<std::size_t>(event.index)] < 0;
-    });
-    for (IterationEvent& event : part.events)
-        if (event.kind != EventKind::op) event.index = fresh[static_cast<std::size_t>(event.index)];
-    keep_until_freed(part, held_bytes);
-    return part;
+    say("%s; searching another", problem.c_str());
+    return false;
 }
 
-std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes) try {
-    std::ifstream file(path);
-    if (!file) throw std::runtime_error("it cannot be read");
-    const json j = json::parse(file);
-    const auto pool =
-        j.at("pool").at("chunk_bytes").get<std::uint64_t>() * j.at("pool").at("chunks").get<std::uint64_t>();
-    const auto arena = j.at("arena_bytes").get<std::uint64_t>();
-    // Small memory comes in pages here, and not all of it is in the plan.
-    return (pool + page_bytes - 1) / page_bytes * page_bytes + (arena / page_bytes + 2) * page_bytes;
-} catch (const std::exception& e) {
-    say("plan %s cannot be used: %s", path.c_str(), e.what());
-    return 0;
-}
+}  // namespace
 
 void run_planner(PlanRequest& request, const OfferPlan& offer) try {
-    if (!config().plan_path.empty() && request.use_file) try {
-            if (offer(load_plan(config().plan_path, *request.iteration), kGainAtEnd)) return;
-        } catch (const std::exception& e) {
-            say("plan %s does not fit this program (%s): planning anew", config().plan_path.c_str(),
-                e.what());
-        }
+    if (!config().plan_path.empty() && request.use_file && follow_file(request, offer)) return;
     std::string error;
     static PlannerLibrary library;
     if (library.plan == nullptr) library = open_planner(error);
@@ -283,6 +187,7 @@ void run_planner(PlanRequest& request, const OfferPlan& offer) try {
                     {"limit_bytes", request.limit_bytes},
                     {"chunk_bytes", request.chunk_bytes},
                     {"arena_below_bytes", 0},
+                    {"choose_arena", false},
                     {"seconds", config().plan_seconds},
                     {"threads", config().plan_threads > 0 ? config().plan_threads
                                                           : std::max(1, static_cast<int>(cores / 2))},

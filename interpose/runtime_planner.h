@@ -24,7 +24,11 @@ struct PlanRequest {
     const std::atomic<bool>* cancel = nullptr;  ///< ends the search; the best so far is still offered
     /// Bytes that a plan has copied out without knowing it (PlanScript::late_bytes); -1: it would be refused.
     std::function<std::int64_t(const planner::Plan&)> late_bytes;
-    bool use_file = true;             ///< SWAPADVISOR_PLAN comes first
+    bool use_file = true;    ///< SWAPADVISOR_PLAN comes first
+    bool from_file = false;  ///< set: what is offered is that plan
+    std::string refusal;     ///< set by whoever refuses an offer: why, in one line
+    /// SWAPADVISOR_PLAN is not for this program; unless a search is to follow.
+    std::function<void(const std::string& line)> on_misfit;
     bool another_try = false;         ///< there is more room to try with: failing is not worth a word
     std::function<void()> on_search;  ///< a planner begins, or has ended
     std::function<void(std::int64_t predicted_ns)> on_better;  ///< it found a better plan
@@ -38,16 +42,6 @@ using OfferPlan = std::function<bool(const planner::Plan&, int gain_percent)>;
 
 /// Offers plans as they are found, best last. Says one line when planning is not possible.
 void run_planner(PlanRequest& request, const OfferPlan& offer);
-
-/// Device memory that a plan file asks for, in the runtime's own layout; 0, with a line said, if it is no
-/// plan.
-std::uint64_t plan_file_memory(const std::string& path, std::uint64_t page_bytes);
-
-/// The iteration without what plans do not move (arena and unmovable buffers). `ids`: tensor of the result ->
-/// tensor. A tensor that the program frees a little after its last use counts as used until then, where that
-/// leaves no op with more than `held_bytes`: its place is not to be had before, and the alternative, copying
-/// it out, would not be in the plan's figures.
-Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std::vector<std::int32_t>& ids);
 
 /// Copy rates, once per context. False if they had to be guessed.
 bool measure_device(Residency& residency, DeviceModel& model);

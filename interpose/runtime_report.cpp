@@ -108,6 +108,8 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
         !model.ops.empty() && (p.ops_per_iteration == 0 || model.ops.size() == p.ops_per_iteration);
     if (p.iterations > 0) model.iterations = number(p.iterations);
     model.planned_iterations = number(p.planned_iterations);
+    if (p.planned_iterations > 0)
+        model.plan = m.director->plan_file().empty() ? "own search" : m.director->plan_file();
     if (p.predicted_ns > 0) model.predicted_ns = p.predicted_ns;
     if (m.director->measured_ns() > 0) model.measured_ns_per_iteration = m.director->measured_ns();
     if (m.director->lower_bound_ns() > 0) model.lower_bound_ns = m.director->lower_bound_ns();

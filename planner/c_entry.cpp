@@ -34,6 +34,7 @@ PlanOptions parse_options(const char* text) {
     read_field(json, "limit_bytes", o.limit_bytes);
     read_field(json, "chunk_bytes", o.chunk_bytes);
     read_field(json, "arena_below_bytes", o.arena_below_bytes);
+    read_field(json, "choose_arena", o.choose_arena);
     read_field(json, "seconds", o.seconds);
     read_field(json, "generations", o.generations);
     read_field(json, "threads", o.threads);

@@ -33,9 +33,8 @@ std::string tensor_display_name(const Iteration& iteration, std::size_t index, c
 std::int64_t op_duration_or_estimate(const Iteration& iteration, const OpRecord& op,
                                      const DeviceModel& device);
 
-/// The steady-state iteration of a trace file, as a plan for it should see it: what the program frees late is
-/// in use until then, if that fits `limit_bytes` (recorder/late_frees.h; 0: any limit). Throws
-/// std::runtime_error with one line that says what is wrong.
-std::string trace_to_graph_json(const std::string& path, std::int64_t limit_bytes = 0);
+/// trace_graph_json() (recorder/trace_analysis.h) of a trace file. Throws std::runtime_error with one line that
+/// says what is wrong.
+std::string trace_to_graph_json(const std::string& path, std::int64_t limit_bytes = 0, bool ideal = false);
 
 }  // namespace swapadvisor

@@ -174,7 +174,7 @@ ReportModel reduced_model(const ReportModel& model, bool& reduced) {
     }
     for (auto& f : m.fallbacks) cut(f.what, kMaxLongText);
     for (std::string& note : m.notes) cut(note, kMaxLongText);
-    for (std::string* text : {&m.program, &m.mode, &m.mode_reason, &m.peak_op_name, &m.device.name})
+    for (std::string* text : {&m.program, &m.mode, &m.mode_reason, &m.plan, &m.peak_op_name, &m.device.name})
         cut(*text, kMaxLongText);
     return m;
 }

@@ -27,7 +27,8 @@ struct ReportModel {
     std::int64_t pinned_bytes = kUnknown;         ///< host memory taken for copies, at most
     std::string mode;  ///< "all resident", "on demand", "planned", "mixed", "unmanaged"
     std::string
-        mode_reason;  ///< why, where it is not obvious ("no iteration found", "plan of signature ...")
+        mode_reason;   ///< why, where it is not obvious ("no iteration found", "plan of signature ...")
+    std::string plan;  ///< whose plan was followed: a file's name, or "own search"; empty: none was
 
     std::int64_t iterations = kUnknown;          ///< seen
     std::int64_t planned_iterations = kUnknown;  ///< of them followed a plan to the end

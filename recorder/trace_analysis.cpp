@@ -1,9 +1,12 @@
 #include "recorder/trace_analysis.h"
 
+#include <algorithm>
+
 #include "recorder/feed.h"
 #include "recorder/iteration_finder.h"
 #include "recorder/late_frees.h"
 #include "recorder/names.h"
+#include "recorder/planned_part.h"
 #include "recorder/run_summary.h"
 #include "recorder/trace_reader.h"
 
@@ -26,6 +29,7 @@ class Analyser {
                 "the trace has more than a million live buffers at once: it is damaged, record it anew");
         feed(finder_, words, count, touches_);
         summary_.record(words);
+        count_small(words);
         if (record_type(words[0]) == RecordType::text) text(words);
         if (record_type(words[0]) == RecordType::device) device(words);
     }
@@ -39,6 +43,21 @@ class Analyser {
     }
 
   private:
+    void count_small(const std::uint64_t* words) {
+        constexpr std::int64_t kGrain = 512;
+        if (record_type(words[0]) == RecordType::allocate && record_flag(words[0]) != 0) {
+            const auto bytes = static_cast<std::int64_t>((words[2] + kGrain - 1) / kGrain) * kGrain;
+            if (!small_.emplace(words[1], bytes).second) return;
+            small_bytes_ += bytes;
+            result_.small_peak_bytes = std::max(result_.small_peak_bytes, small_bytes_);
+        } else if (record_type(words[0]) == RecordType::release) {
+            const auto found = small_.find(words[1]);
+            if (found == small_.end()) return;
+            small_bytes_ -= found->second;
+            small_.erase(found);
+        }
+    }
+
     void text(const std::uint64_t* words) {
         const std::string_view text = text_of_record(words);
         const std::uint64_t id = words[1];
@@ -100,6 +119,8 @@ class Analyser {
     RunSummary summary_;
     std::vector<Touch> touches_;
     std::size_t text_memory_ = 0;
+    std::unordered_map<std::uint64_t, std::int64_t> small_;  // live: bytes, rounded up
+    std::int64_t small_bytes_ = 0;
 };
 
 }  // namespace
@@ -133,12 +154,20 @@ TraceAnalysis analyse_trace(const std::string& path, const AnalysisOptions& opti
     return result;
 }
 
-std::string trace_to_graph_json(const std::string& path, std::int64_t limit_bytes) {
+std::string trace_graph_json(const TraceAnalysis& trace, std::int64_t limit_bytes, bool ideal) {
+    const Iteration& iteration = *trace.iteration;
+    if (ideal) return graph_json(kept_until_freed(iteration, limit_bytes), trace.device, trace.names());
+    if (limit_bytes <= 0) limit_bytes = trace.device.memory_bytes;
+    return planned_graph_json(iteration, trace.device, trace.names(), limit_bytes,
+                              resident_bytes(iteration, trace.small_peak_bytes));
+}
+
+std::string trace_to_graph_json(const std::string& path, std::int64_t limit_bytes, bool ideal) {
     const TraceAnalysis trace = analyse_trace(path);
     if (!trace.iteration)
         throw TraceError(path + " holds no repeating iteration (" + std::to_string(trace.ops) +
                          " operations): record more of the program, or mark iterations");
-    return graph_json(kept_until_freed(*trace.iteration, limit_bytes), trace.device, trace.names());
+    return trace_graph_json(trace, limit_bytes, ideal);
 }
 
 }  // namespace swapadvisor

@@ -26,6 +26,8 @@ struct TraceAnalysis {
     std::shared_ptr<const Iteration> iteration;
     std::int64_t instances = 0;  ///< of it, about
     std::uint64_t ops = 0, allocations = 0, events = 0;
+    std::int64_t small_peak_bytes =
+        0;  ///< small allocations that were live at once, as the runtime packs them
 
     std::unordered_map<std::uint64_t, std::string> functions, sites, ranges;  ///< functions demangled
     std::unordered_map<BufferId, std::string> buffers;
@@ -44,5 +46,9 @@ struct AnalysisOptions {
 
 /// Throws TraceError.
 TraceAnalysis analyse_trace(const std::string& path, const AnalysisOptions& options = {});
+
+/// The iteration (not null) as a graph for plans within `limit_bytes` (0: the device's memory) that the
+/// runtime can follow: planned_graph_json(). `ideal`: all of it, for plans that only a framework could follow.
+std::string trace_graph_json(const TraceAnalysis& trace, std::int64_t limit_bytes, bool ideal);
 
 }  // namespace swapadvisor

@@ -5,6 +5,7 @@
 
 #include "interpose/command/commands.h"
 #include "interpose/command/planner_input.h"
+#include "interpose/command/planner_options.h"
 #include "interpose/command/sizes.h"
 #include "planner/bound/bound.h"
 #include "planner/planner.h"
@@ -20,13 +21,17 @@ int cmd_bound(int argc, char** argv) {
     app.add_option("--seconds", seconds, "stop tightening after this long")->check(CLI::NonNegativeNumber);
     app.add_flag("--json", json, "the result as JSON");
     return run_command(app, argc, argv, [&] {
+        input.planned_bytes = input.memory;
         const planner::Graph graph = input.load();
         const std::int64_t limit = input.limit(graph);
-        const std::int64_t least = planner::least_memory_bytes(graph),
-                           peak = planner::peak_memory_bytes(graph);
-        const std::int64_t least_plan = planner::least_limit_bytes(graph, {});
+        const std::int64_t beside = input.resident_bytes;
+        const std::int64_t least = planner::least_memory_bytes(graph) + beside,
+                           peak = planner::peak_memory_bytes(graph) + beside;
+        PlannerChoice choice;
+        choice.fit(input, limit);
+        const std::int64_t least_plan = planner::least_limit_bytes(graph, choice.options) + beside;
         planner::BoundOptions options;
-        options.limit_bytes = limit;
+        options.limit_bytes = input.room(limit);
         options.seconds = seconds;
         const planner::Bounds bounds = planner::bound(graph, options);
         if (json) {

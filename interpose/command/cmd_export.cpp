@@ -9,7 +9,6 @@
 #include "interpose/command/report_input.h"
 #include "recorder/export.h"
 #include "recorder/graph_import.h"
-#include "recorder/late_frees.h"
 #include "recorder/report_perfetto.h"
 
 namespace swapadvisor::command {
@@ -23,20 +22,17 @@ int cmd_export(int argc, char** argv) {
     app.add_option("trace", path, "trace file")->required()->type_name("TRACE");
     app.add_option("-o,--output", output, "file to write (default: standard output)")->type_name("FILE");
     app.add_flag("--perfetto", perfetto, "a trace for ui.perfetto.dev instead of a graph");
-    add_size(
-        app, "--for-memory", planned_bytes,
-        "for plans within this memory: what the program frees a few operations after its last use is read "
-        "until then, as `plan TRACE --memory` has it");
+    add_size(app, "--for-memory", planned_bytes,
+             "for plans within this memory that are to run: only what can be moved, with what is freed a few "
+             "operations after its last use in use until then, as `plan TRACE --memory` has it");
     return run_command(app, argc, argv, [&] {
         const TraceAnalysis trace = analyse_with_progress(path);
         if (!trace.iteration)
             throw std::runtime_error(path + " holds no repeating iteration (" + std::to_string(trace.ops) +
                                      " operations): record more of the program, or mark iterations");
-        write_file(output,
-                   perfetto ? report_perfetto(trace.model)
-                            : graph_json(planned_bytes > 0 ? kept_until_freed(*trace.iteration, planned_bytes)
-                                                           : *trace.iteration,
-                                         trace.device, trace.names()));
+        write_file(output, perfetto            ? report_perfetto(trace.model)
+                           : planned_bytes > 0 ? trace_graph_json(trace, planned_bytes, false)
+                                               : graph_json(*trace.iteration, trace.device, trace.names()));
         return 0;
     });
 }

@@ -47,11 +47,14 @@ int cmd_plan(int argc, char** argv) {
     return run_command(app, argc, argv, [&] {
         input.planned_bytes = input.memory;
         const planner::Graph graph = input.load();
-        choice.fit(input, input.limit(graph));
+        const std::int64_t limit = input.limit(graph);
+        choice.fit(input, limit);
         check_folder(output);  // before the search, not after it
         double seconds = 0;
-        const planner::Plan plan = search(graph, choice.options, json, seconds);
+        planner::Plan plan = search(graph, choice.options, json, seconds);
         PlanFigures figures = judge(graph, plan, bound_seconds);
+        PlannerChoice::finish(input, limit, plan);
+        figures.limit_bytes = limit;
         figures.planning_s = seconds;
         write_file(output, planner::to_json(plan));
         // The table must not mix with a plan on standard output.

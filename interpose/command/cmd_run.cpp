@@ -12,12 +12,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "interpose/command/commands.h"
+#include "interpose/command/files.h"
 #include "interpose/command/framework_settings.h"
 #include "interpose/command/machine.h"
+#include "interpose/command/planner_options.h"
 #include "interpose/command/preload.h"
+#include "interpose/command/sizes.h"
 #include "interpose/config.h"
 
 namespace swapadvisor::command {
@@ -82,13 +84,24 @@ void add_options(CLI::App& app, Launch& launch) {
     app.add_flag("--no-settings", launch.no_settings, "leave the framework's allocator settings as they are");
 }
 
+/// Help whose usage line has the program in it.
+class LaunchHelp : public CLI::Formatter {
+  public:
+    explicit LaunchHelp(std::string positionals) : positionals_(std::move(positionals)) {}
+    std::string make_usage(const CLI::App* app, std::string) const override {
+        return fmt::format("Usage: {} [options] {}-- PROGRAM [arguments]\n", app->get_name(), positionals_);
+    }
+
+  private:
+    std::string positionals_;
+};
+
 /// Parses up to "--"; what follows it, or the first word that is no option, is the program. Returns -1 to go
 /// on.
-int parse(CLI::App& app, Launch& launch, int argc, char** argv) {
+int parse(CLI::App& app, Launch& launch, int argc, char** argv, const std::string& positionals = "") {
     app.name(argv[0]);
     app.prefix_command();
-    app.get_formatter()->label("OPTIONS",
-                               "options] -- PROGRAM [arguments");  // the formatter adds the outer brackets
+    app.formatter(std::make_shared<LaunchHelp>(positionals));
     std::vector<std::string> ours(argv + 1, argv + argc);
     const auto split = std::find(ours.begin(), ours.end(), "--");
     std::vector<std::string> rest(split == ours.end() ? split : split + 1, ours.end());
@@ -106,7 +119,8 @@ int parse(CLI::App& app, Launch& launch, int argc, char** argv) {
     }
     launch.program.insert(launch.program.end(), rest.begin(), rest.end());
     if (launch.program.empty()) {
-        return fail(2, fmt::format("no program given: {} [options] -- PROGRAM [arguments]", app.get_name()));
+        return fail(2, fmt::format("no program given: {} [options] {}-- PROGRAM [arguments]", app.get_name(),
+                                   positionals));
     }
     return -1;
 }
@@ -263,6 +277,27 @@ int run(CLI::App& app, Launch& launch, int argc, char** argv) {
     return start(launch);
 }
 
+/// Why the plan file cannot be followed by whatever program; empty: it may be.
+std::string plan_problem(const std::string& path, const Launch& launch) {
+    try {
+        const planner::Plan plan = planner::parse_plan(read_file(path));
+        if (is_ideal(plan))
+            return path + " was made with --ideal, which no run can follow: plan again without";
+        for (const Setting& setting : launch.settings) {
+            std::uint64_t bytes = 0;
+            if (setting.variable == "SWAPADVISOR_MEMORY" && parse_bytes(setting.value, bytes) &&
+                static_cast<std::int64_t>(bytes) < plan.limit_bytes)
+                return fmt::format("--memory {} is less than the {} that {} was made for: plan again for it",
+                                   setting.value, format_bytes(plan.limit_bytes), path);
+        }
+        return "";
+    } catch (const planner::PlanError& error) {
+        return path + " is no plan: " + error.what();
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+}
+
 }  // namespace
 
 int cmd_run(int argc, char** argv) {
@@ -303,16 +338,22 @@ int cmd_replay(int argc, char** argv) {
     add_options(app, launch);
     app.add_option("-o,--output", launch.setting("--output", "SWAPADVISOR_REPORT"),
                    "write the report here at exit");
+    bool or_search = false;
+    app.add_flag(
+        "--or-search", or_search,
+        "where the plan does not fit the program, search one as `run` does; else the run ends with 2");
     std::string& plan = launch.setting("PLAN", "SWAPADVISOR_PLAN");
-    app.footer("example:\n  swapadvisor replay run.plan -- ./train --epochs 3");
-    if (const int status = parse(app, launch, argc, argv); status >= 0) return status;
-    plan = launch.program.front();
-    launch.program.erase(launch.program.begin());
-    if (launch.program.empty())
-        return fail(2, "no program given: swapadvisor replay PLAN -- PROGRAM [arguments]");
-    if (!std::ifstream(plan))
-        return fail(2, fmt::format("cannot read the plan {}: {}", plan, std::strerror(errno)));
+    app.add_option("PLAN", plan, "made by `swapadvisor plan` from a trace of the program")->type_name("FILE");
+    app.footer(
+        "Without --memory the run stays within the memory that the plan was made for.\n"
+        "examples:\n  swapadvisor replay run.plan -- ./train --epochs 3\n"
+        "  swapadvisor replay run.plan --or-search -o report.txt -- python train.py");
+    if (const int status = parse(app, launch, argc, argv, "PLAN "); status >= 0) return status;
+    if (plan.empty())
+        return fail(2, "no plan given: swapadvisor replay [options] PLAN -- PROGRAM [arguments]");
+    if (const std::string problem = plan_problem(plan, launch); !problem.empty()) return fail(2, problem);
     if (const int status = apply_settings(launch); status >= 0) return status;
+    if (or_search) setenv("SWAPADVISOR_PLAN_OR_SEARCH", "1", 1);
     return start(launch);
 }
 

@@ -7,6 +7,7 @@
 #include "interpose/command/commands.h"
 #include "interpose/command/files.h"
 #include "interpose/command/planner_input.h"
+#include "interpose/command/planner_options.h"
 #include "interpose/command/sizes.h"
 #include "planner/machine/checker.h"
 #include "planner/planner.h"
@@ -30,6 +31,7 @@ int cmd_simulate(int argc, char** argv) {
             throw std::runtime_error(plan_path + ": " + error.what());
         }
         input.planned_bytes = plan.limit_bytes;
+        input.ideal |= is_ideal(plan);
         const planner::Graph graph = input.load();
         const planner::CheckResult result = planner::check_plan(graph, plan);
         if (json) {

@@ -17,8 +17,7 @@ namespace {
 
 class Sweep {
   public:
-    Sweep(planner::Graph graph, const GraphInput& input, PlannerChoice choice, double bound_seconds,
-          bool quiet)
+    Sweep(planner::Graph graph, GraphInput& input, PlannerChoice choice, double bound_seconds, bool quiet)
         : graph_(std::move(graph)),
           input_(input),
           choice_(std::move(choice)),
@@ -28,14 +27,16 @@ class Sweep {
     // Plans for one limit. False if none was found (too little memory for the graph with its pieces).
     bool run(std::int64_t limit) {
         if (points_.count(limit) > 0) return true;
-        planner::Graph graph = graph_;
+        input_.planned_bytes = limit;  // what is freed late is kept where this limit has room for it
+        planner::Graph graph = input_.is_trace ? input_.load() : graph_;
         graph.device.memory_bytes = std::max(graph.device.memory_bytes, limit);
-        choice_.fit(input_, limit);
         try {
+            choice_.fit(input_, limit);
             double seconds = 0;
             const planner::Plan plan = search(graph, choice_.options, true, seconds);
             PlanFigures figures = judge(graph, plan, bound_seconds_);
             figures.planning_s = seconds;
+            figures.limit_bytes = limit;
             if (!quiet_)
                 fmt::print(stderr, "{:>10}  {}  {:.1f} %\n", format_bytes(limit),
                            format_ns(figures.checked.period_ns), figures.speed_per_cent());
@@ -74,7 +75,7 @@ class Sweep {
 
   private:
     planner::Graph graph_;
-    const GraphInput& input_;
+    GraphInput& input_;
     PlannerChoice choice_;
     double bound_seconds_;
     bool quiet_;
@@ -109,11 +110,14 @@ int cmd_sweep(int argc, char** argv) {
     app.add_option("--html", html, "write a page with a plot")->type_name("FILE");
     return run_command(app, argc, argv, [&] {
         const planner::Graph graph = input.load();
-        const std::int64_t least = planner::least_memory_bytes(graph),
-                           peak = planner::peak_memory_bytes(graph);
-        const std::int64_t low = from > 0 ? from
-                                          : std::max(least + least / 50,
-                                                     planner::least_limit_bytes(graph, choice.options)),
+        const std::int64_t beside = input.resident_bytes;
+        const std::int64_t least = planner::least_memory_bytes(graph) + beside,
+                           peak = planner::peak_memory_bytes(graph) + beside;
+        choice.fit(input, peak);
+        const std::int64_t low = from > 0
+                                     ? from
+                                     : std::max(least + least / 50,
+                                                planner::least_limit_bytes(graph, choice.options) + beside),
                            high = std::max(low, to > 0 ? to : peak + peak / 50);
         Sweep sweep(graph, input, choice, bound_seconds, json);
         for (int i = points - 1; i >= 0; --i) {

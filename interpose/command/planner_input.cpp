@@ -1,7 +1,9 @@
 #include "interpose/command/planner_input.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "interpose/command/files.h"
@@ -40,6 +42,10 @@ void GraphInput::add_to(CLI::App& app, bool with_memory) {
     app.add_option("graph", path, "graph (JSON) or trace file; - is standard input")
         ->required()
         ->type_name("GRAPH");
+    app.add_flag(
+        "--ideal", ideal,
+        "of a trace: what a framework could do with it, reordering operations and moving tensors between "
+        "places; no plan for `swapadvisor replay`");
     if (with_memory)
         add_size(app, "--memory", memory, "device memory to stay within (default: the device's)");
     add_rate(app, "--h2d", h2d, "host to device, alone (default: the graph's)");
@@ -60,7 +66,7 @@ planner::Graph GraphInput::load() {
     if (is_trace) {
         if (first == std::string::npos) throw std::runtime_error(path + ": the file is empty");
         if (path == "-") throw std::runtime_error("standard input: not a graph (a trace must be a file)");
-        text = trace_to_graph_json(path, planned_bytes);
+        text = trace_to_graph_json(path, planned_bytes, ideal);
     }
     planner::Graph graph;
     try {
@@ -68,6 +74,7 @@ planner::Graph GraphInput::load() {
     } catch (const planner::PlanError& error) {
         throw std::runtime_error(path + ": " + error.what());
     }
+    read_program(graph);
     planner::Device& device = graph.device;
     // A duplex rate equal to the sum means that the directions do not disturb each other; that stays so.
     const bool independent = device.duplex_bytes_per_s >= device.h2d_bytes_per_s + device.d2h_bytes_per_s;
@@ -83,6 +90,24 @@ planner::Graph GraphInput::load() {
         for (planner::Op& op : graph.ops)
             op.duration_ns = std::llround(static_cast<long double>(op.duration_ns) / op_speedup);
     return graph;
+}
+
+void GraphInput::read_program(const planner::Graph& graph) {
+    if (ideal || graph.extra.empty()) return;
+    const auto extra = nlohmann::json::parse(graph.extra, nullptr, false);
+    if (!extra.is_object() || !extra.contains("program")) return;
+    runnable = true;
+    program = extra.at("program").dump();
+    if (const auto resident = extra.find("resident_bytes");
+        resident != extra.end() && resident->is_number_integer())
+        resident_bytes = std::max<std::int64_t>(resident->get<std::int64_t>(), 0);
+}
+
+std::int64_t GraphInput::room(std::int64_t limit) const {
+    if (limit > resident_bytes) return limit - resident_bytes;
+    throw std::runtime_error("--memory " + format_bytes(limit) +
+                             " is too small: small and unmovable allocations " + "alone take " +
+                             format_bytes(resident_bytes));
 }
 
 std::int64_t GraphInput::limit(const planner::Graph& graph) const {

@@ -22,14 +22,24 @@ struct GraphInput {
     std::int64_t memory = 0;  ///< --memory; 0: the device's
     std::int64_t h2d = 0, d2h = 0, duplex = 0, latency = -1;
     double op_speedup = 1;
-    std::int64_t planned_bytes = 0;  ///< of a trace: the limit of the plan that the graph is for; 0: any
-    bool is_trace = false;           ///< known after load()
+    std::int64_t planned_bytes = 0;   ///< of a trace: the limit of the plan that the graph is for; 0: any
+    bool ideal = false;               ///< --ideal: of a trace, what only a framework could do
+    bool is_trace = false;            ///< known after load()
+    bool runnable = false;            ///< known after load(): plans of it are for the runtime to follow
+    std::int64_t resident_bytes = 0;  ///< after load(): of the limit, what stays taken beside such a plan
+    std::string program;  ///< after load(): by which a plan that is to run knows its program (JSON)
 
     void add_to(CLI::App& app, bool with_memory);
     /// Reads the graph and applies the options. Throws std::exception with one line.
     planner::Graph load();
-    /// The memory limit for this graph. Throws if the device has less.
+    /// The memory limit for this graph: --memory, or the device's memory. Throws if the device has less.
     std::int64_t limit(const planner::Graph& graph) const;
+    /// What of `limit` is for the plan: all but what is resident beside it. Throws if
+    /// nothing is left.
+    std::int64_t room(std::int64_t limit) const;
+
+  private:
+    void read_program(const planner::Graph& graph);
 };
 
 /// Parses and runs: 2 for wrong usage, 1 for an exception (its line on stderr).

@@ -7,11 +7,15 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "interpose/command/sizes.h"
 
 namespace swapadvisor::command {
 namespace {
+
+constexpr std::int64_t kRuntimeChunk = std::int64_t{2} << 20;
 
 std::atomic<bool> interrupted{false};
 void on_interrupt(int) {
@@ -73,7 +77,7 @@ void PlannerChoice::add_to(CLI::App& app, double default_seconds) {
 }
 
 void PlannerChoice::fit(const GraphInput& input, std::int64_t limit) {
-    options.limit_bytes = limit;
+    options.limit_bytes = input.room(limit);
     const auto varies = [&](const char* part) {
         return vary.empty() || std::find(vary.begin(), vary.end(), part) != vary.end();
     };
@@ -83,6 +87,32 @@ void PlannerChoice::fit(const GraphInput& input, std::int64_t limit) {
     options.genetic = !no_genetic;
     options.guided = !no_guide;
     options.arena_below_bytes = arena_below >= 0 ? arena_below : input.is_trace ? 1 << 20 : 0;
+    if (!input.runnable) return;
+    // In the program's order, every tensor at one place, in pieces of the driver's granularity.
+    options.reorder = false;
+    options.no_remaps = true;
+    options.choose_arena = false;
+    options.arena_below_bytes = 0;
+    if (options.chunk_bytes == 0) options.chunk_bytes = kRuntimeChunk;
+    if (options.chunk_bytes % kRuntimeChunk != 0)
+        throw std::runtime_error(
+            "--chunk: a plan that is to run has pieces of a multiple of 2MiB (--ideal: any)");
+}
+
+void PlannerChoice::finish(const GraphInput& input, std::int64_t limit, planner::Plan& plan) {
+    plan.limit_bytes = limit;
+    nlohmann::json extra = nlohmann::json::object();
+    if (input.ideal) extra["ideal"] = true;
+    if (input.runnable) {
+        extra["resident_bytes"] = input.resident_bytes;
+        extra["program"] = nlohmann::json::parse(input.program);
+    }
+    if (!extra.empty()) plan.extra = extra.dump();
+}
+
+bool is_ideal(const planner::Plan& plan) {
+    const auto extra = nlohmann::json::parse(plan.extra, nullptr, false);
+    return extra.is_object() && extra.contains("ideal") && extra.at("ideal") == true;
 }
 
 planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, double& seconds) {
@@ -91,11 +121,13 @@ planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, 
         progress.better(best, elapsed_s);
     };
     options.cancel = &interrupted;
-    const auto previous = std::signal(SIGINT, on_interrupt);
+    const auto previous_interrupt = std::signal(SIGINT, on_interrupt);
+    const auto previous_termination = std::signal(SIGTERM, on_interrupt);
     const auto begin = std::chrono::steady_clock::now();
     planner::Plan plan = planner::make_plan(graph, options);
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::signal(SIGINT, previous);
+    std::signal(SIGINT, previous_interrupt);
+    std::signal(SIGTERM, previous_termination);
     progress.done();
     return plan;
 }

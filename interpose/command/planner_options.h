@@ -12,17 +12,22 @@ namespace swapadvisor::command {
 
 struct PlannerChoice {
     planner::PlanOptions options;
-    bool no_reorder = false, no_genetic = false, no_guide = false;
+    bool reorder = false, no_reorder = false, no_genetic = false, no_guide = false;
     std::vector<std::string> vary;  ///< parts that the search may change; empty: all
     std::int64_t arena_below = -1;
 
     void add_to(CLI::App& app, double default_seconds);
-    /// Fills in what depends on the input: the limit, and the arena that the runtime wants for traces.
+    /// Fills in what depends on the input: the limit (bytes, all of it), and what the runtime can follow.
     void fit(const GraphInput& input, std::int64_t limit);
+    /// Of a plan that was made so: the whole limit is its own again, and it says which program it is for.
+    static void finish(const GraphInput& input, std::int64_t limit, planner::Plan& plan);
 };
 
+/// Was the plan made with --ideal?
+bool is_ideal(const planner::Plan& plan);
+
 /// make_plan with progress on standard error (a line that changes on a terminal, else a line per improvement)
-/// unless `quiet`. An interrupt (Ctrl-C) ends the search with its best plan so far. Sets `seconds` to the
+/// unless `quiet`. SIGINT (Ctrl-C) or SIGTERM ends the search with its best plan so far. Sets `seconds` to the
 /// time taken.
 planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, double& seconds);
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "interpose/command/files.h"
+#include "interpose/command/planner_options.h"
 #include "interpose/command/report_plan.h"
 #include "planner/planner.h"
 #include "recorder/report_parse.h"
@@ -75,8 +76,8 @@ ReportModel load_report(const std::string& path, const std::string& graph_path) 
         const planner::Plan plan = planner::parse_plan(text);
         if (graph_path.empty()) return report_of_plan(plan);
         if (looks_like_trace(graph_path))
-            return report_of_plan(plan,
-                                  planner::parse_graph(trace_to_graph_json(graph_path, plan.limit_bytes)));
+            return report_of_plan(plan, planner::parse_graph(trace_to_graph_json(graph_path, plan.limit_bytes,
+                                                                                 is_ideal(plan))));
         return report_of_plan(plan, planner::parse_graph(read_file(graph_path)));
     } catch (const planner::PlanError& error) {
         throw std::runtime_error(path + ": " + error.what());

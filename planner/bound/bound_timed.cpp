@@ -12,6 +12,9 @@
 namespace swapadvisor::planner::bounds {
 namespace {
 
+// ClpSolve's third special option: 1 keeps it from taking SIGINT, which is the program's, while it solves.
+constexpr int kInterrupts = 2, kLeaveToProgram = 1;
+
 // Rounds without a better proof after which more are not worth their time: what is left to gain is then tiny,
 // though the programme itself would need many more to know that.
 constexpr int patience = 12;
@@ -74,6 +77,7 @@ class Timed {
             ClpSolve how;
             how.setSolveType(ClpSolve::usePrimal);  // many times faster here than the dual
             how.setPresolveType(ClpSolve::presolveOff);
+            how.setSpecialOption(kInterrupts, kLeaveToProgram);
             lp_.initialSolve(how);
         } else {
             lp_.primal(1);

@@ -15,7 +15,9 @@ struct PlanOptions {
     std::int64_t limit_bytes = 0;  ///< device memory the plan may use, arena included
     std::int64_t chunk_bytes = 0;  ///< 0: chosen by the planner (2 MiB multiples for plans that will run)
     std::int64_t arena_below_bytes =
-        0;                ///< tensors smaller than this always go to the arena (runtime: 1 MiB)
+        0;  ///< tensors smaller than this always go to the arena (runtime: 1 MiB)
+    bool choose_arena =
+        true;  ///< the arena may take larger tensors too, where that wins (not in plans that will run)
     double seconds = 10;  ///< search budget
     int threads = 0;      ///< 0: all
     std::uint64_t seed = 1;

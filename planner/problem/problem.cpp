@@ -161,6 +161,7 @@ void Problem::choose_pool(const PlanOptions& options) {
                 below = least;
                 chunk_bytes = chunk;
             }
+            if (!options.choose_arena) break;
         }
     };
     chunk_bytes = 0;
