@@ -118,7 +118,7 @@ def _():
     for words in (["run", "-q", "--memory", "12MiB"], ["replay", "-q", file("all.plan")]):
         process = subprocess.Popen([COMMAND, *words, "--", *program], stdout=subprocess.DEVNULL, env=env)
         caught = 0
-        for _ in range(150):
+        for _ in range(75):
             time.sleep(0.02)
             with open(f"/proc/{process.pid}/status") as status:
                 caught |= int(re.search(r"SigCgt:\s*(\w+)", status.read())[1], 16)
