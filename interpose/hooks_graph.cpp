@@ -16,6 +16,14 @@ CUresult instantiate(Entry entry, CUgraphExec* exec, CUgraph graph, Call call) {
     return result;
 }
 
+/// `tell(runtime)` once the driver has accepted a change.
+template <class Tell>
+CUresult changed(Entry entry, CUresult result, Tell tell) {
+    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
+    if (runtime) tell(*runtime);
+    return result;
+}
+
 template <class Params>
 KernelLaunch launch_of(const Params& params) {
     return {params.func,
@@ -152,7 +160,7 @@ CUresult hook_cuGraphExecChildGraphNodeSetParams(Entry entry, Fn_cuGraphExecChil
                                                  CUgraphExec exec, CUgraphNode node, CUgraph child) {
     const CUresult result = real(exec, node, child);
     Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
-    if (runtime) runtime->graph_exec_updated(exec, child);
+    if (runtime) runtime->graph_exec_child_changed(exec, node, child);
     return result;
 }
 
@@ -184,7 +192,7 @@ CUresult hook_cuGraphExecMemcpyNodeSetParams(Entry entry, Fn_cuGraphExecMemcpyNo
     if (const auto refused = map_for(entry, params)) return *refused;
     const CUresult result = real(exec, node, params, context);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
-    if (runtime) runtime->graph_exec_copy_changed(exec, node, destination_of(*params), source_of(*params));
+    if (runtime) runtime->graph_exec_copy_changed(exec, node, *params);
     return result;
 }
 
@@ -194,9 +202,7 @@ CUresult hook_cuGraphExecMemsetNodeSetParams(Entry entry, Fn_cuGraphExecMemsetNo
     if (const auto refused = map_for(entry, params)) return *refused;
     const CUresult result = real(exec, node, params, context);
     Runtime* runtime = result == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
-    if (runtime) {
-        runtime->graph_exec_copy_changed(exec, node, span_of(*params), {});
-    }
+    if (runtime) runtime->graph_exec_memset_changed(exec, node, *params);
     return result;
 }
 
@@ -214,19 +220,60 @@ CUresult hook_cuGraphExecNodeSetParams(Entry entry, Fn_cuGraphExecNodeSetParams 
             break;
         }
         case CU_GRAPH_NODE_TYPE_MEMCPY:
-            runtime->graph_exec_copy_changed(exec, node, destination_of(params->memcpy.copyParams),
-                                             source_of(params->memcpy.copyParams));
+            runtime->graph_exec_copy_changed(exec, node, params->memcpy.copyParams);
             break;
-        case CU_GRAPH_NODE_TYPE_MEMSET:
-            runtime->graph_exec_copy_changed(exec, node, span_of(params->memset), {});
+        case CU_GRAPH_NODE_TYPE_MEMSET: {
+            const CUDA_MEMSET_NODE_PARAMS_v2& set = params->memset;
+            runtime->graph_exec_memset_changed(
+                exec, node, {set.dst, set.pitch, set.value, set.elementSize, set.width, set.height});
             break;
+        }
         case CU_GRAPH_NODE_TYPE_GRAPH:
-            runtime->graph_exec_updated(exec, params->graph.graph);
+            runtime->graph_exec_child_changed(exec, node, params->graph.graph);
+            break;
+        case CU_GRAPH_NODE_TYPE_HOST:
+            runtime->graph_exec_host_changed(exec, node, {params->host.fn, params->host.userData});
+            break;
+        case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+            runtime->graph_exec_event_changed(exec, node, params->eventRecord.event);
+            break;
+        case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+            runtime->graph_exec_event_changed(exec, node, params->eventWait.event);
+            break;
+        case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+            runtime->graph_exec_memory_operations_changed(
+                exec, node,
+                {params->memOp.ctx, params->memOp.count, params->memOp.paramArray, params->memOp.flags});
             break;
         default:
             break;
     }
     return result;
+}
+
+CUresult hook_cuGraphExecHostNodeSetParams(Entry entry, Fn_cuGraphExecHostNodeSetParams real,
+                                           CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_HOST_NODE_PARAMS* params) {
+    return changed(entry, real(exec, node, params),
+                   [&](Runtime& r) { r.graph_exec_host_changed(exec, node, *params); });
+}
+
+CUresult hook_cuGraphExecEventRecordNodeSetEvent(Entry entry, Fn_cuGraphExecEventRecordNodeSetEvent real,
+                                                 CUgraphExec exec, CUgraphNode node, CUevent event) {
+    return changed(entry, real(exec, node, event),
+                   [&](Runtime& r) { r.graph_exec_event_changed(exec, node, event); });
+}
+
+CUresult hook_cuGraphExecEventWaitNodeSetEvent(Entry entry, Fn_cuGraphExecEventWaitNodeSetEvent real,
+                                               CUgraphExec exec, CUgraphNode node, CUevent event) {
+    return changed(entry, real(exec, node, event),
+                   [&](Runtime& r) { r.graph_exec_event_changed(exec, node, event); });
+}
+
+CUresult hook_cuGraphNodeSetEnabled(Entry entry, Fn_cuGraphNodeSetEnabled real, CUgraphExec exec,
+                                    CUgraphNode node, unsigned enabled) {
+    return changed(entry, real(exec, node, enabled),
+                   [&](Runtime& r) { r.graph_node_enabled(exec, node, enabled != 0); });
 }
 
 }  // namespace swapadvisor

@@ -20,7 +20,11 @@ CUresult hook_cuGraphExecBatchMemOpNodeSetParams(Entry entry, Fn_cuGraphExecBatc
                                                  CUgraphExec exec, CUgraphNode node,
                                                  const CUDA_BATCH_MEM_OP_NODE_PARAMS* params) {
     const CUresult result = params ? keep_batch(entry, params->paramArray, params->count) : CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? real(exec, node, params) : result;
+    if (result != CUDA_SUCCESS) return result;
+    const CUresult set = real(exec, node, params);
+    Runtime* runtime = set == CUDA_SUCCESS && params ? runtime_for(entry) : nullptr;
+    if (runtime) runtime->graph_exec_memory_operations_changed(exec, node, *params);
+    return set;
 }
 
 }  // namespace swapadvisor

@@ -123,8 +123,15 @@ class Runtime {
     /// exec's set.
     void graph_exec_updated(CUgraphExec exec, CUgraph graph);
     void graph_exec_kernel_changed(CUgraphExec exec, CUgraphNode node, const KernelLaunch& launch);
-    void graph_exec_copy_changed(CUgraphExec exec, CUgraphNode node, const CopySpan& destination,
-                                 const CopySpan& source);
+    void graph_exec_copy_changed(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D& copy);
+    void graph_exec_memset_changed(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS& fill);
+    void graph_exec_host_changed(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS& host);
+    void graph_exec_event_changed(CUgraphExec exec, CUgraphNode node, CUevent event);
+    void graph_exec_memory_operations_changed(CUgraphExec exec, CUgraphNode node,
+                                              const CUDA_BATCH_MEM_OP_NODE_PARAMS& params);
+    /// The parameters of all nodes of a child graph are new.
+    void graph_exec_child_changed(CUgraphExec exec, CUgraphNode node, CUgraph child);
+    void graph_node_enabled(CUgraphExec exec, CUgraphNode node, bool enabled);
     void graph_exec_destroyed(CUgraphExec exec);
 
     // --- ends

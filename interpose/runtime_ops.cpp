@@ -187,6 +187,9 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     op.home->director->before_op(view, op.uses);
     for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
 
+    if (op.graph != nullptr)
+        if (CUresult ordered = timeline->order(op.queue, op.graph->last); ordered != CUDA_SUCCESS)
+            return fail(op, ordered, what);
     // What its stream waits for from here on is a stall.
     OpTimer& timer = op.home->director->timer();
     ContentSampler* const sampler = op.home->director->sampler();
@@ -251,6 +254,13 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
         else
             sampler->cancel();
     }
+    if (op.graph != nullptr) {
+        op.graph->last = mark;
+        if (std::any_of(op.graph->nodes.begin(), op.graph->nodes.end(), is_gate)) {
+            timeline->gate(op.queue);
+            gates.store(true, std::memory_order_relaxed);
+        }
+    }
     for (const BufferUse& use : op.uses) {
         use.buffer->uses.add(mark);
         // The old contents were left on the host because this op was to replace them all.
@@ -278,6 +288,7 @@ PendingOp* RuntimeState::open(bool synchronous) {
     op.busy = true;
     op.captured = false;
     op.synchronous = synchronous;
+    op.graph = nullptr;
     op.uses.clear();
     return &op;
 }

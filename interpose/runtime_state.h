@@ -48,8 +48,12 @@ struct ManagedContext {
     std::map<std::string, LeftMemory> left;  ///< by reason
 };
 
+struct GraphNode;
+struct GraphWork;
+
 /// One op in progress on one thread, from begin_* to end_op.
 struct PendingOp {
+    GraphWork* graph = nullptr;  ///< an executable graph that is launched in one piece
     bool busy = false;
     bool unlocked = false;           ///< the lock is not held in between: its buffers are
     bool synchronous = false;        ///< the host waits in between
@@ -109,6 +113,14 @@ struct RuntimeState : Runtime {
     /// the program's: an unsafe call would spoil the capture.
     RelaxedCapture outside_captures() const { return RelaxedCapture(api, timeline->capturing()); }
     void add_use(PendingOp& op, Buffer* buffer, Access access, bool overwrites = false);
+    template <class Change>
+    void change_graph(CUgraphExec exec, Change change);
+    template <class Change>
+    void change_node(CUgraphExec exec, CUgraphNode node, Change change);
+    OpToken launch_node_by_node(PendingOp& op, GraphWork& work, CUstream stream,
+                                DefaultStream default_stream);
+    void note_gates(const GraphNode& node, QueueId queue);
+    void note_graph_launch(GraphWork& work, QueueId queue);
     CUresult map_for_capture(PendingOp& op);
     void tell_name(Residency* owner, FunctionInfo& info);
     /// Calls f(Buffer*) for everything that the arguments name. False: they may name anything.
@@ -186,6 +198,7 @@ bool RuntimeState::named_by(const FunctionInfo& info, void** params, void** extr
     const bool known =
         scan_arguments(info, params, extra, from, to, [&](std::uint64_t address, WordForm form) {
             Buffer* buffer = find(address);
+            const bool inside = buffer != nullptr && address - buffer->address < buffer->bytes;
             if (buffer == nullptr && form == WordForm::whole) {
                 // Shifted, or of something that is gone.
                 buffer = find_near(address);
@@ -193,6 +206,7 @@ bool RuntimeState::named_by(const FunctionInfo& info, void** params, void** extr
                     all = all && !(m->residency && m->residency->addresses().never_taken(address));
             }
             if (buffer != nullptr) f(buffer);
+            return inside;
         });
     return known && all;
 }

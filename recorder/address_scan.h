@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace swapadvisor {
 
@@ -96,6 +97,21 @@ inline void find_in_halves(std::uint32_t one, std::uint32_t two, std::uint64_t l
     check(two, one);
 }
 
+constexpr std::uint64_t kLowAddresses = std::uint64_t{1} << 44;
+constexpr std::size_t kPackedStruct =
+    64;  ///< bytes; larger ones count at multiples of 4 where addresses are low
+
+/// Whether found() says that the word names something; one that says nothing counts as no.
+template <class Found>
+bool says(Found& found, std::uint64_t word, WordForm form) {
+    if constexpr (std::is_same_v<decltype(found(word, form)), bool>) {
+        return found(word, form);
+    } else {
+        found(word, form);
+        return false;
+    }
+}
+
 /// Looks at every byte of `data`: found(address, form). `place` is the offset of `data` to where 8-byte words
 /// are aligned.
 template <class Found>
@@ -112,15 +128,16 @@ void find_at_any_byte(const void* data, std::size_t bytes, std::uint64_t place, 
     // `upper`: where these two bytes are.
     const auto check = [&](std::size_t upper) {
         constexpr std::uint64_t kUntagged = ~0ull >> 16;
+        bool taken = false;  // the upper half of an address and a number behind it are not two halves
         if (upper >= 4 && upper + 4 <= bytes) {
             const auto word = load<std::uint64_t>(begin + upper - 4);
             const bool aligned = (place + upper - 4) % 8 == 0;
             if (word - low < high - low)
-                found(word, aligned ? WordForm::whole : WordForm::odd);
+                taken = says(found, word, aligned ? WordForm::whole : WordForm::odd);
             else if (aligned && (word & kUntagged) - low < high - low)
                 found(word & kUntagged, WordForm::odd);
         }
-        if (upper + 8 <= bytes && (place + upper) % 4 == 0) {
+        if (!taken && upper + 8 <= bytes && (place + upper) % 4 == 0) {
             const auto word = load<std::uint64_t>(begin + upper);
             const std::uint64_t turned = word << 32 | word >> 32;
             if (turned - low < high - low && word >> 32 != 0) found(turned, WordForm::odd);

@@ -8,30 +8,33 @@
 namespace swapadvisor {
 
 struct DriverApi {
-#define SWAPADVISOR_DRIVER_FUNCTIONS(X)                                                                      \
-    X(cuGetErrorString)                                                                                      \
-    X(cuCtxGetCurrent)                                                                                       \
-    X(cuCtxSetCurrent)                                                                                       \
-    X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuDeviceGet) X(cuDeviceGetCount) X(           \
-        cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc)          \
-        X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemAddressReserve) X(cuMemAddressFree) X(        \
-            cuMemCreate) X(cuMemRelease) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess)                         \
-            X(cuMemGetAllocationGranularity) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)  \
-                X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamWaitEvent)                 \
-                    X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) X(cuStreamGetFlags) X(cuEventCreate)          \
-                        X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize)             \
-                            X(cuEventElapsedTime) X(cuThreadExchangeStreamCaptureMode) X(cuFuncGetParamInfo) \
-                                X(cuFuncGetName) X(cuPointerGetAttribute) X(cuKernelGetParamInfo)            \
-                                    X(cuKernelGetName) X(cuKernelGetFunction) X(cuDeviceGetName)             \
-                                        X(cuGraphGetNodes) X(cuGraphNodeGetType)                             \
-                                            X(cuGraphNodeGetDependencies) X(cuGraphKernelNodeGetParams)      \
-                                                X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams)  \
-                                                    X(cuGraphChildGraphNodeGetGraph)                         \
-                                                        X(cuGraphKernelNodeGetAttribute) X(cuLaunchKernel)   \
-                                                            X(cuMemcpy3DAsync) X(cuModuleLoadData)           \
-                                                                X(cuModuleGetFunction) X(cuMemsetD2D8Async)  \
-                                                                    X(cuMemsetD2D16Async)                    \
-                                                                        X(cuMemsetD2D32Async)
+#define SWAPADVISOR_DRIVER_FUNCTIONS(X)                                                                     \
+    X(cuGetErrorString)                                                                                     \
+    X(cuCtxGetCurrent)                                                                                      \
+    X(cuCtxSetCurrent)                                                                                      \
+    X(cuCtxPushCurrent)                                                                                     \
+    X(cuCtxPopCurrent) X(cuCtxGetDevice) X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetAttribute) X(      \
+        cuDeviceTotalMem) X(cuCtxSynchronize) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc)  \
+        X(cuMemFreeHost) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(       \
+            cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAllocationGranularity) X(cuMemcpyHtoDAsync) \
+            X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuStreamCreate) X(               \
+                cuStreamDestroy) X(cuStreamWaitEvent) X(cuStreamSynchronize) X(cuStreamQuery)               \
+                X(cuStreamIsCapturing) X(cuStreamGetCaptureInfo) X(cuStreamGetFlags) X(cuEventCreate) X(    \
+                    cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize)                  \
+                    X(cuEventElapsedTime) X(cuThreadExchangeStreamCaptureMode) X(cuFuncGetParamInfo) X(     \
+                        cuFuncGetName) X(cuPointerGetAttribute) X(cuKernelGetParamInfo) X(cuKernelGetName)  \
+                        X(cuKernelGetFunction) X(cuDeviceGetName) X(cuGraphGetNodes) X(cuGraphNodeGetType)  \
+                            X(cuGraphNodeGetDependencies) X(cuGraphKernelNodeGetParams)                     \
+                                X(cuGraphMemcpyNodeGetParams) X(cuGraphMemsetNodeGetParams)                 \
+                                    X(cuGraphChildGraphNodeGetGraph) X(cuGraphHostNodeGetParams)            \
+                                        X(cuGraphEventRecordNodeGetEvent) X(cuGraphEventWaitNodeGetEvent)   \
+                                            X(cuGraphBatchMemOpNodeGetParams)                               \
+                                                X(cuGraphKernelNodeGetAttribute) X(cuLaunchKernel)          \
+                                                    X(cuMemcpy3DAsync) X(cuStreamBatchMemOp)                \
+                                                        X(cuLaunchKernelEx) X(cuLaunchHostFunc)             \
+                                                            X(cuModuleLoadData) X(cuModuleGetFunction)      \
+                                                                X(cuMemsetD2D8Async) X(cuMemsetD2D16Async)  \
+                                                                    X(cuMemsetD2D32Async)
 // cuda.h maps the plain names to their newest versions by macros, so decltype(&name) is the newest ABI,
 // and the string of the *expanded* name is what must be looked up.
 #define SWAPADVISOR_DECLARE(name) decltype(&::name) name##_ = nullptr;

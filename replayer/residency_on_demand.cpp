@@ -272,7 +272,9 @@ Outcome Residency::attempt_escape(Buffer& b) {
     why_.clear();
     if (!b.backed)
         if (const Outcome attached = attach(b); !attached.ok()) return attached;
-    return b.place == Place::absent ? copy_in(b) : CUDA_SUCCESS;
+    if (b.place != Place::absent) return CUDA_SUCCESS;
+    if (const CUresult copied = copy_in(b); copied != CUDA_SUCCESS) return copied;
+    return over(b.ready);  // who uses it without naming it is not made to wait for the copy
 }
 
 }  // namespace swapadvisor

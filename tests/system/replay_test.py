@@ -165,8 +165,8 @@ def _():
     equal(figures["predicted_ns"], json.load(open(plan))["predicted_ns"])
     assert figures["planned_iterations"] > 50, replayed.stderr
 
-    # Made for more memory than there is: another is made.
-    done = play([PROBE, "steady", "6"], "20MiB", plan=plan)
+    # Made for more memory than there is: another is made, where that is asked for.
+    done = play([PROBE, "steady", "6"], "20MiB", plan=plan, plan_or_search="1")
     equal(done.stdout, wanted, done.stderr)
     assert done.report["planned_iterations"] > 50 and done.report["predicted_ns"] != figures["predicted_ns"], done.report
 
@@ -174,7 +174,8 @@ def _():
     env["SWAPADVISOR_MEMORY"] = "28MiB"
     for wrong, program in ((bad, "steady"), (plan, "grow")):
         done = suite.run([PROBE, program, "6"], preload=SHIM, libraries=softgpu,
-                         env=env | {"SWAPADVISOR_PLAN": wrong, "SWAPADVISOR_PLANNER": "fast"}, timeout=200)
+                         env=env | {"SWAPADVISOR_PLAN": wrong, "SWAPADVISOR_PLAN_OR_SEARCH": "1", "SWAPADVISOR_PLANNER": "fast"},
+                         timeout=200)
         equal(done.stdout, play([PROBE, program, "6"]).stdout, done.stderr)
         assert "refused" in done.stderr or "does not fit" in done.stderr or "could not be installed" in done.stderr, done.stderr
 

@@ -109,3 +109,15 @@ TEST_CASE("arguments of one word, and two halves side by side") {
         CHECK(hits.empty());
     }
 }
+
+TEST_CASE("an address with a number behind it is not found a second time as halves in the other order") {
+    const std::uint64_t low = 0x77ed00000000, high = 0x780000000000;
+    const std::uint64_t argument[3] = {0x77fa01600000, 0x05fffff8, 0x100000001};
+    std::vector<std::uint64_t> found;
+    swapadvisor::find_at_any_byte(argument, sizeof argument, 0, low, high,
+                                  [&](std::uint64_t address, swapadvisor::WordForm) {
+                                      found.push_back(address);
+                                      return true;
+                                  });
+    REQUIRE(found == std::vector<std::uint64_t>{0x77fa01600000});
+}
