@@ -84,7 +84,7 @@ demo: all
 	scripts/demo.py --build $(BUILD)
 
 test: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
-test: all $(TEST_DEPS) $(filter $(BUILD)/%,$(TEST_SUITES))
+test: all $(TEST_DEPS) $(UNIT_SUITES)
 	tests/run_suites.py --build $(BUILD) $(TEST_SUITES)
 
 # The units alone; `test` runs the system tests too. One suite: build/tests/NAME 'test case', or

@@ -26,14 +26,7 @@ bool keep_launch(FunctionTable& functions, GraphNode& node, const KernelLaunch& 
     } else if (launch.extra != nullptr) {
         const void* buffer = nullptr;
         std::size_t bytes = 0;
-        for (void** entry = launch.extra; *entry != CU_LAUNCH_PARAM_END; entry += 2) {
-            if (*entry == CU_LAUNCH_PARAM_BUFFER_POINTER)
-                buffer = entry[1];
-            else if (*entry == CU_LAUNCH_PARAM_BUFFER_SIZE)
-                bytes = *static_cast<std::size_t*>(entry[1]);
-            else
-                return false;
-        }
+        if (!packed_arguments(launch.extra, buffer, bytes)) return false;
         node.storage.resize(bytes);
         if (bytes != 0) std::memcpy(node.storage.data(), buffer, bytes);
         node.packed = true;
@@ -131,6 +124,7 @@ struct Reader {
         if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) return read_child(handle);
         if (!read_parameters(node)) unreadable();
         note_uses(state, work, node);
+        work.gated |= is_gate(node);
         work.nodes.push_back(std::move(node));
     }
 
@@ -221,7 +215,7 @@ void read_graph(RuntimeState& state, GraphWork& work, CUgraph graph) {
     Reader{state, work}.read(graph);
 }
 
-bool note_uses(RuntimeState& state, GraphWork& work, GraphNode& node) {
+void note_uses(RuntimeState& state, GraphWork& work, GraphNode& node) {
     std::vector<Buffer*> former;
     former.swap(node.uses);
     const auto add = [&](Buffer* buffer) {
@@ -243,18 +237,15 @@ bool note_uses(RuntimeState& state, GraphWork& work, GraphNode& node) {
             use(operation.waitValue.address);
     }
     for (Buffer* buffer : node.uses) work.name(buffer);
-    bool any = false;
-    for (Buffer* buffer : former) any |= work.unname(buffer);
-    return any;
+    for (Buffer* buffer : former) work.unname(buffer);
 }
 
-bool change_kernel(RuntimeState& state, GraphWork& work, GraphNode& node, const KernelLaunch& launch) {
+void change_kernel(RuntimeState& state, GraphWork& work, GraphNode& node, const KernelLaunch& launch) {
     if (!keep_launch(*state.functions, node, launch)) work.unread = work.opaque = true;
-    return note_uses(state, work, node);
+    note_uses(state, work, node);
 }
 
-bool take_parameters(RuntimeState& state, GraphWork& work, std::size_t first, std::size_t count,
-                     GraphWork& from) {
+bool take_parameters(GraphWork& work, std::size_t first, std::size_t count, GraphWork& from) {
     if (from.nodes.size() != count || first + count > work.nodes.size()) return false;
     for (std::size_t i = 0; i < count; ++i)
         if (from.nodes[i].type != work.nodes[first + i].type) return false;
@@ -270,7 +261,6 @@ bool take_parameters(RuntimeState& state, GraphWork& work, std::size_t first, st
         node = std::move(fresh);
     }
     from.drop_uses();
-    (void)state;
     return true;
 }
 

@@ -1,17 +1,10 @@
 // What makes a stream wait for something that the program may still have to do, and the events by which other
 // streams come to wait for the same.
-#include "interpose/driver.h"
+#include "interpose/op_call.h"
 
 namespace swapadvisor {
 
 namespace {
-
-CUresult gated(Entry entry, CUstream stream, CUresult result) {
-    if (result == CUDA_SUCCESS) {
-        if (Runtime* runtime = runtime_for(entry)) runtime->stream_gated(stream, entry.stream);
-    }
-    return result;
-}
 
 CUresult recorded(Entry entry, CUevent event, CUstream stream, CUresult result) {
     if (result == CUDA_SUCCESS) {

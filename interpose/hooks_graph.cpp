@@ -142,26 +142,19 @@ CUresult hook_cuGraphLaunch(Entry entry, Fn_cuGraphLaunch real, CUgraphExec exec
 
 CUresult hook_cuGraphExecUpdate(Entry entry, Fn_cuGraphExecUpdate real, CUgraphExec exec, CUgraph graph,
                                 CUgraphNode* error_node, CUgraphExecUpdateResult* update) {
-    const CUresult result = real(exec, graph, error_node, update);
-    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
-    if (runtime) runtime->graph_exec_updated(exec, graph);
-    return result;
+    return changed(entry, real(exec, graph, error_node, update),
+                   [&](Runtime& r) { r.graph_exec_updated(exec, graph); });
 }
 
 CUresult hook_cuGraphExecUpdate_v2(Entry entry, Fn_cuGraphExecUpdate_v2 real, CUgraphExec exec, CUgraph graph,
                                    CUgraphExecUpdateResultInfo* info) {
-    const CUresult result = real(exec, graph, info);
-    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
-    if (runtime) runtime->graph_exec_updated(exec, graph);
-    return result;
+    return changed(entry, real(exec, graph, info), [&](Runtime& r) { r.graph_exec_updated(exec, graph); });
 }
 
 CUresult hook_cuGraphExecChildGraphNodeSetParams(Entry entry, Fn_cuGraphExecChildGraphNodeSetParams real,
                                                  CUgraphExec exec, CUgraphNode node, CUgraph child) {
-    const CUresult result = real(exec, node, child);
-    Runtime* runtime = result == CUDA_SUCCESS ? runtime_for(entry) : nullptr;
-    if (runtime) runtime->graph_exec_child_changed(exec, node, child);
-    return result;
+    return changed(entry, real(exec, node, child),
+                   [&](Runtime& r) { r.graph_exec_child_changed(exec, node, child); });
 }
 
 CUresult hook_cuGraphExecKernelNodeSetParams(Entry entry, Fn_cuGraphExecKernelNodeSetParams real,

@@ -5,18 +5,6 @@
 
 namespace swapadvisor {
 
-namespace {
-
-/// After a wait for a value was put into the stream.
-CUresult gated(Entry entry, CUstream stream, CUresult result) {
-    if (result == CUDA_SUCCESS) {
-        if (Runtime* runtime = runtime_for(entry)) runtime->stream_gated(stream, entry.stream);
-    }
-    return result;
-}
-
-}  // namespace
-
 CUresult hook_cuStreamWaitValue32(Entry entry, Fn_cuStreamWaitValue32 real, CUstream stream,
                                   CUdeviceptr address, cuuint32_t value, unsigned flags) {
     if (const CUresult result = keep_in_place(entry, address); result != CUDA_SUCCESS) return result;

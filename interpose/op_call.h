@@ -33,6 +33,14 @@ inline CUresult run_copy_async(Entry entry, const CopySpan& to, const CopySpan& 
         call);
 }
 
+/// After something was put into the stream that the program itself lets go on.
+inline CUresult gated(Entry entry, CUstream stream, CUresult result) {
+    if (result == CUDA_SUCCESS) {
+        if (Runtime* runtime = runtime_for(entry)) runtime->stream_gated(stream, entry.stream);
+    }
+    return result;
+}
+
 /// For calls that the runtime either answers (`answer(runtime)` has a value) or leaves to the driver.
 template <class Answer, class Call>
 inline CUresult answer_or_forward(Entry entry, Answer answer, Call call) {

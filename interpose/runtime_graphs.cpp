@@ -14,13 +14,12 @@ void GraphWork::name(Buffer* buffer) {
     ++buffer->graphs;
 }
 
-bool GraphWork::unname(Buffer* buffer) {
+void GraphWork::unname(Buffer* buffer) {
     const auto found = named.find(buffer);
-    if (found == named.end() || --found->second != 0) return false;
+    if (found == named.end() || --found->second != 0) return;
     named.erase(found);
     std::erase(uses, buffer);
     --buffer->graphs;
-    return true;
 }
 
 void GraphWork::drop_uses() {
@@ -36,15 +35,6 @@ void forget_graphs_of(RuntimeState& state, const Residency& residency) {
         std::erase_if(work->named, [&](const auto& entry) { return entry.first->owner == &residency; });
         for (GraphNode& node : work->nodes)
             std::erase_if(node.uses, [&](Buffer* b) { return b->owner == &residency; });
-    }
-}
-
-void forget_in_graphs(RuntimeState& state, Buffer& buffer) {
-    for (auto& [exec, work] : state.graphs) {
-        if (work->named.erase(&buffer) == 0) continue;
-        std::erase(work->uses, &buffer);
-        for (GraphNode& node : work->nodes) std::erase(node.uses, &buffer);
-        --buffer.graphs;
     }
 }
 
@@ -78,12 +68,21 @@ void RuntimeState::change_node(CUgraphExec exec, CUgraphNode handle, Change chan
     });
 }
 
+// The same for parameters that name other memory.
+template <class Set>
+void RuntimeState::readdress_node(CUgraphExec exec, CUgraphNode handle, Set set) {
+    change_node(exec, handle, [&](GraphWork& work, GraphNode& node) {
+        set(node);
+        note_uses(*this, work, node);
+    });
+}
+
 void Runtime::graph_exec_updated(CUgraphExec exec, CUgraph graph) {
     RuntimeState& state = RuntimeState::of(this);
     state.change_graph(exec, [&](GraphWork& work) {
         GraphWork fresh;
         read_graph(state, fresh, graph);
-        if (take_parameters(state, work, 0, work.nodes.size(), fresh)) return;
+        if (take_parameters(work, 0, work.nodes.size(), fresh)) return;
         fresh.drop_uses();
         work.unread = work.opaque = true;  // the driver sees a likeness that was not found here
     });
@@ -95,7 +94,7 @@ void Runtime::graph_exec_child_changed(CUgraphExec exec, CUgraphNode handle, CUg
         GraphWork fresh;
         read_graph(state, fresh, child);
         for (const ChildGraph& c : work.children)
-            if (c.node == handle && take_parameters(state, work, c.first, c.count, fresh)) return;
+            if (c.node == handle && take_parameters(work, c.first, c.count, fresh)) return;
         fresh.drop_uses();
         work.unread = work.opaque = true;
     });
@@ -108,20 +107,12 @@ void Runtime::graph_exec_kernel_changed(CUgraphExec exec, CUgraphNode handle, co
 }
 
 void Runtime::graph_exec_copy_changed(CUgraphExec exec, CUgraphNode handle, const CUDA_MEMCPY3D& copy) {
-    RuntimeState& state = RuntimeState::of(this);
-    state.change_node(exec, handle, [&](GraphWork& work, GraphNode& node) {
-        node.copy = copy;
-        note_uses(state, work, node);
-    });
+    RuntimeState::of(this).readdress_node(exec, handle, [&](GraphNode& node) { node.copy = copy; });
 }
 
 void Runtime::graph_exec_memset_changed(CUgraphExec exec, CUgraphNode handle,
                                         const CUDA_MEMSET_NODE_PARAMS& fill) {
-    RuntimeState& state = RuntimeState::of(this);
-    state.change_node(exec, handle, [&](GraphWork& work, GraphNode& node) {
-        node.fill = fill;
-        note_uses(state, work, node);
-    });
+    RuntimeState::of(this).readdress_node(exec, handle, [&](GraphNode& node) { node.fill = fill; });
 }
 
 void Runtime::graph_exec_host_changed(CUgraphExec exec, CUgraphNode handle,
@@ -136,10 +127,8 @@ void Runtime::graph_exec_event_changed(CUgraphExec exec, CUgraphNode handle, CUe
 
 void Runtime::graph_exec_memory_operations_changed(CUgraphExec exec, CUgraphNode handle,
                                                    const CUDA_BATCH_MEM_OP_NODE_PARAMS& params) {
-    RuntimeState& state = RuntimeState::of(this);
-    state.change_node(exec, handle, [&](GraphWork& work, GraphNode& node) {
+    RuntimeState::of(this).readdress_node(exec, handle, [&](GraphNode& node) {
         node.memory_operations.assign(params.paramArray, params.paramArray + params.count);
-        note_uses(state, work, node);
     });
 }
 
@@ -176,14 +165,15 @@ OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultSt
         return {};
     }
     GraphWork& work = *found->second;
-    if (work.unread)  // it may use anything
-        for (auto& m : state.contexts)
-            if (m->residency)
-                m->residency->for_each_large([&](Buffer& b) { state.add_use(op, &b, Access::read_write); });
     bool over = false;
     for (Buffer* buffer : work.uses) over = over || buffer->owner->over_limit();
     if (!over || work.opaque) {
-        for (Buffer* buffer : work.uses) state.add_use(op, buffer, Access::read_write);
+        for (Buffer* buffer : work.uses) op.uses.push_back({buffer, Access::read_write, false});
+        if (work.unread)  // it may use anything
+            for (auto& m : state.contexts)
+                if (m->residency)
+                    m->residency->for_each_large(
+                        [&](Buffer& b) { state.add_use(op, &b, Access::read_write); });
         const unsigned geometry[6] = {static_cast<unsigned>(work.nodes.size()), 0, 0, 0, 0, 0};
         op.graph = &work;
         return state.begin(op, OpKind::graph, work.nodes.size() + 1, geometry, stream, default_stream,
@@ -224,11 +214,11 @@ OpToken RuntimeState::launch_node_by_node(PendingOp& op, GraphWork& work, CUstre
         op.busy = true;
         const CUresult result = issue_node(*this, node, target);
         if (inner.state != nullptr) end(op, result);
-        if (result == CUDA_SUCCESS) note_gates(node, queue);
         if (result != CUDA_SUCCESS) {
             token.fail = result;
             break;
         }
+        note_gates(node, queue);
     }
     work.last = timeline->issued(queue);
     op.busy = false;
@@ -240,9 +230,7 @@ OpToken RuntimeState::launch_node_by_node(PendingOp& op, GraphWork& work, CUstre
 void RuntimeState::note_gates(const GraphNode& node, QueueId queue) {
     if (node.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) timeline->event_recorded(node.event, queue);
     if (node.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) timeline->event_waited(queue, node.event);
-    if (!is_gate(node)) return;
-    timeline->gate(queue);
-    gates.store(true, std::memory_order_relaxed);
+    if (is_gate(node)) gate(queue);
 }
 
 void RuntimeState::note_graph_launch(GraphWork& work, QueueId queue) {

@@ -41,13 +41,13 @@ struct GraphWork {
     std::vector<ChildGraph> children;
     bool opaque = false;                               ///< has nodes that cannot be issued one by one
     bool unread = false;                               ///< could not even be read
+    bool gated = false;                                ///< has nodes that the program itself lets go on
     std::vector<Buffer*> uses;                         ///< each counted once in Buffer::graphs
     std::unordered_map<Buffer*, std::uint32_t> named;  ///< by how many nodes
     Mark last;  ///< its newest launch: the next one comes after it, whatever the stream
 
     void name(Buffer* buffer);
-    /// True if no node names it any more.
-    bool unname(Buffer* buffer);
+    void unname(Buffer* buffer);
     void drop_uses();
 };
 
@@ -55,11 +55,10 @@ struct GraphWork {
 /// graphs which an executable graph can be updated with come out in the same order.
 void read_graph(RuntimeState& state, GraphWork& work, CUgraph graph);
 /// Takes over the parameters of `from`, node by node, into `count` nodes from `first` on. False: they are not alike.
-bool take_parameters(RuntimeState& state, GraphWork& work, std::size_t first, std::size_t count,
-                     GraphWork& from);
-/// New parameters of single nodes; true if there are buffers that no node names any more.
-bool change_kernel(RuntimeState& state, GraphWork& work, GraphNode& node, const KernelLaunch& launch);
-bool note_uses(RuntimeState& state, GraphWork& work, GraphNode& node);
+bool take_parameters(GraphWork& work, std::size_t first, std::size_t count, GraphWork& from);
+/// New parameters of single nodes.
+void change_kernel(RuntimeState& state, GraphWork& work, GraphNode& node, const KernelLaunch& launch);
+void note_uses(RuntimeState& state, GraphWork& work, GraphNode& node);
 
 inline bool is_gate(const GraphNode& node) {
     return node.type == CU_GRAPH_NODE_TYPE_HOST || node.type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||
@@ -92,8 +91,6 @@ struct NodeArguments {
     void** extra_form;
 };
 
-/// The program has freed it: the nodes that name it must not run any more.
-void forget_in_graphs(RuntimeState& state, Buffer& buffer);
 /// The buffers of a context are gone: no graph names them any more.
 void forget_graphs_of(RuntimeState& state, const Residency& residency);
 

@@ -256,10 +256,7 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
     }
     if (op.graph != nullptr) {
         op.graph->last = mark;
-        if (std::any_of(op.graph->nodes.begin(), op.graph->nodes.end(), is_gate)) {
-            timeline->gate(op.queue);
-            gates.store(true, std::memory_order_relaxed);
-        }
+        if (op.graph->gated) gate(op.queue);
     }
     for (const BufferUse& use : op.uses) {
         use.buffer->uses.add(mark);

@@ -117,9 +117,15 @@ struct RuntimeState : Runtime {
     void change_graph(CUgraphExec exec, Change change);
     template <class Change>
     void change_node(CUgraphExec exec, CUgraphNode node, Change change);
+    template <class Set>
+    void readdress_node(CUgraphExec exec, CUgraphNode node, Set set);
     OpToken launch_node_by_node(PendingOp& op, GraphWork& work, CUstream stream,
                                 DefaultStream default_stream);
     void note_gates(const GraphNode& node, QueueId queue);
+    /// What was just put on the queue goes on only when the program does something.
+    void gate(QueueId queue);
+    template <class Use>
+    void with_queue(CUstream stream, DefaultStream default_stream, Use use);
     void note_graph_launch(GraphWork& work, QueueId queue);
     CUresult map_for_capture(PendingOp& op);
     void tell_name(Residency* owner, FunctionInfo& info);

@@ -97,10 +97,6 @@ inline void find_in_halves(std::uint32_t one, std::uint32_t two, std::uint64_t l
     check(two, one);
 }
 
-constexpr std::uint64_t kLowAddresses = std::uint64_t{1} << 44;
-constexpr std::size_t kPackedStruct =
-    64;  ///< bytes; larger ones count at multiples of 4 where addresses are low
-
 /// Whether found() says that the word names something; one that says nothing counts as no.
 template <class Found>
 bool says(Found& found, std::uint64_t word, WordForm form) {

@@ -91,7 +91,6 @@ class Timeline {
     /// The program recorded an event of its own on `queue`, or made `queue` wait for one.
     void event_recorded(CUevent event, QueueId queue);
     void event_waited(QueueId queue, CUevent event);
-    void event_gone(CUevent event) { gated_events_.erase(event); }
     bool any_gate() const { return !gates_.empty(); }
     /// Forgets the gates that have been passed.
     void review_gates();
