@@ -38,7 +38,7 @@ $(BUILD)/tests/interpose/libroutes_only.so: $(ROUTES_ONLY_OBJS) $(INTERPOSE_GENE
 TEST_DEPS += $(BUILD)/tests/interpose/libroutes_only.so
 
 # The command. It links the planner and the recorder, and never the driver.
-COMMAND_OBJS := $(call obj,$(wildcard interpose/command/*.cpp) interpose/config.cpp interpose/log.cpp interpose/outputs.cpp)
+COMMAND_OBJS := $(call obj,$(wildcard interpose/command/*.cpp) interpose/config.cpp interpose/log.cpp interpose/run_page.cpp)
 $(BUILD)/obj/interpose/command/main.o: EXTRA_CXXFLAGS := -DSWAPADVISOR_VERSION='"1.0.0"'
 $(BUILD)/swapadvisor: $(COMMAND_OBJS) $(BUILD)/libswapadvisor_replayer.a $(BUILD)/libswapadvisor_recorder.a $(BUILD)/libswapadvisor_planner.a
 	$(CXX) $(LDFLAGS) -o $@ $^ -lfmt -ldl -lpthread $(RECORDER_LIBS) $(PLANNER_LIBS)

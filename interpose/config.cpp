@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "interpose/log.h"
-#include "interpose/outputs.h"
 
 namespace swapadvisor {
 
@@ -209,14 +208,6 @@ const Config& config() {
         std::vector<std::string> problems;
         auto* parsed = new Config(
             parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems));
-        // Set by the launcher, whose program may be several processes.
-        if (const char* start = std::getenv("SWAPADVISOR_START")) {
-            const long long since = std::atoll(start);
-            if (!parsed->report_path.empty() && parsed->report_path != "-") {
-                parsed->report_path = own_output_path(parsed->report_path, since);
-            }
-            parsed->trace_path = unwritten_output_path(parsed->trace_path, since);
-        }
         for (const std::string& problem : problems) {
             // Not say(): it must not come back here.
             std::fprintf(stderr, "swapadvisor: %s; ignored\n", problem.c_str());

@@ -7,6 +7,7 @@
 #include "interpose/driver.h"
 #include "interpose/log.h"
 #include "interpose/runtime_graphs.h"
+#include "interpose/runtime_outputs.h"
 #include "interpose/runtime_plan.h"
 #include "interpose/runtime_report.h"
 #include "interpose/runtime_state.h"
@@ -87,6 +88,7 @@ Runtime* Runtime::create() {
         inert_.store(true);
         return nullptr;
     }
+    run_page();  // there was a CUDA call
     auto* state = new RuntimeState;
     if (state->api.cuMemAlloc_ == nullptr || state->api.cuCtxGetCurrent_ == nullptr ||
         state->api.cuMemMap_ == nullptr || state->api.cuMemAddressReserve_ == nullptr) {
@@ -118,6 +120,7 @@ void RuntimeState::shut_down() {
         if (managed->recorder) managed->recorder->close();
         if (managed->residency) managed->residency->host().stop(false);
     }
+    tell_outputs(state);
     if (locked) state.mutex.unlock();
 }
 

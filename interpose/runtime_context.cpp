@@ -6,11 +6,13 @@
 #include "interpose/config.h"
 #include "interpose/log.h"
 #include "interpose/runtime_graphs.h"
+#include "interpose/runtime_outputs.h"
 #include "interpose/runtime_plan.h"
 #include "interpose/runtime_plan_file.h"
 #include "interpose/runtime_planner.h"
 #include "interpose/runtime_report.h"
 #include "interpose/runtime_state.h"
+#include "recorder/output_path.h"
 
 namespace swapadvisor {
 
@@ -43,6 +45,7 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
     auto give_up = [&](std::string reason) {
         m.unmanaged = true;
         m.reason = std::move(reason);
+        note_progress(m);
         say("%s: memory of this context is left to the driver", m.reason.c_str());
         return &m;
     };
@@ -98,8 +101,8 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
     m.model.name = name;
     m.model.memory_bytes = static_cast<std::int64_t>(device_total);
     Recorder::Options recording;
-    recording.trace_path = config().trace_path;
-    if (m.number > 0 && !recording.trace_path.empty()) recording.trace_path += "." + std::to_string(m.number);
+    recording.trace_path = outputs().trace;
+    if (m.number > 0) recording.trace_path = tagged_path(recording.trace_path, std::to_string(m.number));
     recording.program = program_name();
     recording.device = m.model;
     recording.limit_bytes = static_cast<std::int64_t>(options.limit_bytes);
@@ -122,8 +125,9 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
         return give_up("creating streams failed");
     }
     m.director = std::make_unique<PlanDirector>(*this, m);
+    note_progress(m);
     // A trace should say how fast this device copies; else that is measured when it first matters.
-    if (!config().trace_path.empty() && !timeline->capturing() && measure_device(*m.residency, m.model))
+    if (!recording.trace_path.empty() && !timeline->capturing() && measure_device(*m.residency, m.model))
         m.recorder->set_device(m.model, static_cast<std::int64_t>(options.limit_bytes));
     return &m;
 }

@@ -7,6 +7,7 @@
 
 #include "interpose/config.h"
 #include "interpose/log.h"
+#include "interpose/runtime_outputs.h"
 #include "interpose/runtime_planner.h"
 #include "interpose/runtime_state.h"
 #include "recorder/signature.h"
@@ -105,7 +106,9 @@ void PlanDirector::after_op(Mark mark) {
     if (managed_.recorder->version() != seen_version_ || seq >= plan_at_seq_) look_at_recorder();
     if (!outgrown_.empty()) plan_again();
     if (any_ready_.load(std::memory_order_relaxed)) collect_ready();
-    if (!switch_.after_op(mark)) return;
+    const bool boundary = switch_.after_op(mark);
+    if (boundary || (seq & 63) == 0) state_.note_progress(managed_);
+    if (!boundary) return;
     time_boundary(state_.timeline->stream(mark.queue));
     end_idle_search();
 }
@@ -268,6 +271,7 @@ void PlanDirector::end_if_misfit() {
     if (misfit_.empty()) return;
     std::fflush(stdout);
     std::fprintf(stderr, "error: %s (--or-search: go on, and search one)\n", misfit_.c_str());
+    run_page().stage.store(RunStage::refused);
     _exit(2);
 }
 

@@ -2,15 +2,19 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <string_view>
 
 #include "interpose/config.h"
 #include "interpose/log.h"
+#include "interpose/runtime_outputs.h"
 #include "interpose/runtime_plan.h"
 #include "recorder/callsite.h"
+#include "recorder/output_path.h"
 
 namespace swapadvisor {
 namespace {
@@ -18,9 +22,10 @@ std::vector<ReportModel>& kept() {
     static auto* models = new std::vector<ReportModel>;
     return *models;
 }
-/// A program whose memory always fitted gets a report only if asked for one.
-bool is_wanted(bool swapped) {
-    return swapped || !config().report_path.empty();
+/// The first thing that could not be written counts.
+void note_problem(const std::string& line) {
+    RunPage& page = run_page();
+    if (page.problem[0] == 0) set_text(page.problem, sizeof page.problem, line);
 }
 std::int64_t number(std::uint64_t value) {
     return static_cast<std::int64_t>(value);
@@ -86,7 +91,7 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     const SwitchCounts& p = m.director->counts();
     const bool swapped = c.bytes_in + c.bytes_out + c.clean_drops != 0;
     // What the recorder saw, down to single ops; below, what the runtime itself knows better.
-    if (m.recorder && is_wanted(swapped)) m.recorder->fill_report(model);
+    if (m.recorder && !outputs().report.empty()) m.recorder->fill_report(model);
     model.limit_bytes = number(r.memory_limit_bytes());
     model.peak_bytes = number(c.peak_live_bytes);
     model.peak_resident_bytes = number(c.peak_resident_bytes);
@@ -162,18 +167,69 @@ void write_reports(RuntimeState& state) {
     }
     int written = 0;
     for (const ReportModel& model : models) {
-        // A program whose memory always fitted gets a report only if asked for one.
-        if (config().report_path.empty() && model.mode == "all resident") continue;
-        std::string path = config().report_path;
-        if (path.empty()) path = config().quiet ? "" : "swapadvisor." + std::to_string(getpid()) + ".txt";
-        if (path.empty()) continue;
-        if (written > 0 && path != "-") path += "." + std::to_string(written);
+        std::string path = outputs().report;
+        if (path.empty()) return;
+        if (written > 0 && path != "-") path = tagged_path(path, std::to_string(written));
         ++written;
         if (!write_exit_report(model, path))
-            say("the report could not be written to %s", path.c_str());
-        else if (path != "-" && !config().quiet)
-            say("report: %s", path.c_str());
+            note_problem("the report could not be written to " + path + ": " + std::strerror(errno));
     }
+}
+
+void RuntimeState::note_progress(const ManagedContext& m) const {
+    if (m.number != 0) return;
+    RunPage& page = run_page();
+    if (!m.residency || !m.director) {
+        std::memcpy(page.mode, "unmanaged", sizeof "unmanaged");
+        return;
+    }
+    const ResidencyCounts& c = m.residency->counts();
+    const SwitchCounts& p = m.director->counts();
+    page.swapped = c.bytes_in + c.bytes_out + c.clean_drops != 0 ? 1 : 0;
+    page.iterations = number(p.iterations);
+    page.planned_iterations = number(p.planned_iterations);
+    page.ops = number(m.director->next_seq());
+    page.ops_per_iteration = number(p.ops_per_iteration);
+    page.divergences = number(p.divergences);
+    page.limit_bytes = number(m.residency->memory_limit_bytes());
+    page.peak_bytes = number(c.peak_live_bytes);
+    page.peak_resident_bytes = number(c.peak_resident_bytes);
+    page.pinned_bytes = number(m.residency->host().pinned());
+    page.in_bytes_total = number(c.bytes_in);
+    page.out_bytes_total = number(c.bytes_out);
+    page.predicted_ns = p.predicted_ns > 0 ? p.predicted_ns : kUnknown;
+    page.measured_ns = m.director->measured_ns();
+    page.infinite_ns = m.director->infinite_ns();
+    page.lower_bound_ns = m.director->lower_bound_ns();
+    page.device_bytes = m.model.memory_bytes;
+    const char* mode = m.director->planned()      ? "planned"
+                       : p.planned_iterations > 0 ? "mixed"
+                       : page.swapped             ? "on demand"
+                                                  : "all resident";
+    std::memcpy(page.mode, mode, std::strlen(mode) + 1);
+    if (page.device[0] == 0) {
+        set_text(page.device, sizeof page.device, m.model.name);
+        set_text(page.program, sizeof page.program, program_name());
+    }
+}
+
+void tell_outputs(RuntimeState& state) {
+    std::string trace = outputs().trace;
+    for (auto& managed : state.contexts) {
+        if (!managed->recorder) continue;
+        if (managed->number == 0 && !trace.empty()) trace = managed->recorder->trace_path();
+        if (const std::string error = managed->recorder->trace_error(); !error.empty()) note_problem(error);
+    }
+    RunPage& page = run_page();
+    set_text(page.trace, sizeof page.trace, trace);
+    if (!state.contexts.empty()) state.note_progress(*state.contexts.front());
+    page.stage.store(RunStage::ended, std::memory_order_release);
+    if (has_launcher()) return;
+    if (page.problem[0] != 0) say("%s", page.problem);
+    std::string written = outputs_text(outputs().report, trace);
+    if (outputs().report.empty() && trace.empty() && page.swapped != 0)
+        written = summary_text(page) + " (SWAPADVISOR_REPORT=FILE: a report)";
+    if (!written.empty() && !config().quiet) say("%s", written.c_str());
 }
 
 }  // namespace swapadvisor

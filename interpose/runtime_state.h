@@ -194,6 +194,8 @@ struct RuntimeState : Runtime {
     std::vector<std::pair<std::string, std::int64_t>>
         events;  ///< for the report: what was served in a simpler way
     void count(const std::string& what);
+    /// Where the run stands, into the page that outlives this process. No allocation, no system call.
+    void note_progress(const ManagedContext& managed) const;
     std::vector<std::string> notes;
 };
 

@@ -49,7 +49,7 @@ struct Recorder::Impl {
     explicit Impl(Options given)
         : options(std::move(given)), ring(options.ring_bytes / sizeof(std::uint64_t)) {
         scratch.reserve(kMaxRecordWords);
-        if (!options.trace_path.empty() && writer.open(expand_trace_path(options.trace_path))) {
+        if (!options.trace_path.empty() && writer.open(options.trace_path)) {
             send_text(TextKind::program, static_cast<std::uint64_t>(getpid()), options.program);
             send_device(options.device, options.limit_bytes);
         }
@@ -412,43 +412,6 @@ void Recorder::abandon_after_fork() {
     impl_->closed.store(true);
     impl_->abandoned = true;
     impl_->writer.abandon();
-}
-
-std::int64_t process_rank() {
-    for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
-        const char* text = std::getenv(name);
-        if (!text || !*text) continue;
-        char* end = nullptr;
-        const long long value = std::strtoll(text, &end, 10);
-        if (*end == '\0' && value >= 0) return value;
-    }
-    return -1;
-}
-
-std::string expand_trace_path(const std::string& given) {
-    struct stat info {};
-    if (stat(given.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return default_trace_path(given);
-    std::string path;
-    for (std::size_t i = 0; i < given.size(); ++i) {
-        const char next = given[i] == '%' && i + 1 < given.size() ? given[i + 1] : '\0';
-        if (next == 'p')
-            path += std::to_string(getpid());
-        else if (next == 'r')
-            path += std::to_string(std::max<std::int64_t>(process_rank(), 0));
-        else
-            path += given[i];
-        if (next == 'p' || next == 'r') ++i;
-    }
-    return path;
-}
-
-std::string default_trace_path(const std::string& directory) {
-    std::string path = directory.empty() ? "." : directory;
-    const char* program = program_invocation_short_name;
-    path += "/swapadvisor-" + std::string(program && *program ? program : "program") + "-" +
-            std::to_string(getpid());
-    if (const std::int64_t rank = process_rank(); rank >= 0) path += "-rank" + std::to_string(rank);
-    return path + ".trace";
 }
 
 }  // namespace swapadvisor

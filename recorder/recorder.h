@@ -25,7 +25,7 @@ enum class SwapKind : std::uint8_t { in, out, drop };
 class Recorder {
   public:
     struct Options {
-        std::string trace_path;        ///< "": no trace file. See expand_trace_path().
+        std::string trace_path;        ///< "": no trace file
         std::string program;           ///< for the trace's header
         DeviceModel device;            ///< for the trace's header; may be given later by set_device()
         std::int64_t limit_bytes = 0;  ///< 0: none
@@ -103,14 +103,5 @@ class Recorder {
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-/// `directory`/swapadvisor-<program>-<pid>[-rank<r>].trace; the rank is taken from RANK, OMPI_COMM_WORLD_RANK
-/// or SLURM_PROCID, whichever is set first.
-std::string default_trace_path(const std::string& directory);
-/// What the user gave as the trace's name: a directory gets default_trace_path() in it; %p becomes the
-/// process id and %r the rank (0 if there is none).
-std::string expand_trace_path(const std::string& given);
-/// The rank as above, or -1.
-std::int64_t process_rank();
 
 }  // namespace swapadvisor

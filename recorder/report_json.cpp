@@ -41,6 +41,7 @@ std::string report_json(const ReportModel& m) {
     json.newline();
     field(json, "mode", m.mode);
     field(json, "mode_reason", m.mode_reason);
+    field(json, "ended", m.ended);
     field(json, "plan", m.plan);
     field(json, "peak_op_name", m.peak_op_name);
     for_each_field([&](const ReportField& f) { field(json, f.name, m.*f.member); });

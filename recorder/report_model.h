@@ -28,6 +28,7 @@ struct ReportModel {
     std::string mode;  ///< "all resident", "on demand", "planned", "mixed", "unmanaged"
     std::string
         mode_reason;   ///< why, where it is not obvious ("no iteration found", "plan of signature ...")
+    std::string ended;  ///< how, if not by its own end: "by SIGTERM in iteration 929"; empty: it did
     std::string plan;  ///< whose plan was followed: a file's name, or "own search"; empty: none was
 
     std::int64_t iterations = kUnknown;          ///< seen

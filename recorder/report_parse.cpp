@@ -104,6 +104,7 @@ ReportModel parse_report_json(const std::string& text) {
     device.number("transfer_latency_ns", m.device.transfer_latency_ns);
     root.text("mode", m.mode, false);
     root.text("mode_reason", m.mode_reason, false);
+    root.text("ended", m.ended, false);
     root.text("plan", m.plan, false);
     root.text("peak_op_name", m.peak_op_name, false);
     for_each_field([&](const ReportField& f) { root.number(f.name, m.*f.member, false); });

@@ -168,6 +168,7 @@ ReportSection run_section(const ReportModel& m) {
     if (!m.mode.empty())
         s.lines.push_back(
             {"mode", "mode", m.mode + (m.mode_reason.empty() ? "" : " (" + m.mode_reason + ")")});
+    if (!m.ended.empty()) s.lines.push_back({"ended", "ended", m.ended});
     if (!m.plan.empty()) s.lines.push_back({"plan", "plan followed", m.plan});
     add_fields(s, m, kRunFields);
     if (!m.fallbacks.empty()) {

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "recorder/output_path.h"
 #include "recorder/record.h"
 
 namespace swapadvisor {
@@ -38,9 +39,7 @@ bool TraceWriter::open(const std::string& path) {
     // Another process is writing this file (a child that inherited the setting): ours gets a name of its own.
     if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         ::close(fd_);
-        const std::size_t slash = path.rfind('/'), dot = path.rfind('.');
-        const bool has_ending = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
-        path_.insert(has_ending ? dot : path.size(), "-" + std::to_string(getpid()));
+        path_ = tagged_path(path, std::to_string(getpid()));
         fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     }
     if (fd_ >= 0 && ftruncate(fd_, 0) != 0 && errno != EINVAL) {  // EINVAL: a device or a pipe, which is fine

@@ -37,7 +37,7 @@ class TraceWriter {
     TraceWriter& operator=(const TraceWriter&) = delete;
 
     /// False with a line in error() when the file cannot be made. If another running process writes to
-    /// `path`, the file is "name-<pid>.ending" instead: see path().
+    /// `path`, the file is "name.<pid>.ending" instead: see path().
     bool open(const std::string& path);
     bool is_open() const { return fd_ >= 0; }
     /// One record as words; ops are counted here.

@@ -127,7 +127,7 @@ def _():
                   "--seconds", "3", "--", "env")
     env = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     equal(env["NVTX_INJECTION64_PATH"], SHIM)
-    assert abs(int(env.pop("SWAPADVISOR_START")) * 1e-9 - time.time()) < 600
+    assert not os.path.exists(env.pop("SWAPADVISOR_RUN")), "the run's folder is still there"
     equal({k: v for k, v in env.items() if k.startswith("SWAPADVISOR")},
           {"SWAPADVISOR_QUIET": "1", "SWAPADVISOR_STRICT": "1", "SWAPADVISOR_MEMORY": "64M", "SWAPADVISOR_HOST_MEMORY": "1G",
            "SWAPADVISOR_REPORT": "out.txt", "SWAPADVISOR_PLANNER": "fast", "SWAPADVISOR_SECONDS": "3"})
@@ -142,7 +142,7 @@ def _():
         done = launch("run", "-q", "-o", report, "--planner", "none", "--", "sh", "-c", script,
                       env={"CALL_BENCH_ITERATIONS": "4"})
         equal(done.returncode, 0, done.stderr)
-    names = [n for n in os.listdir(suite.scratch) if re.fullmatch(r"several\.txt(\.\d+)?", n)]
+    names = [n for n in os.listdir(suite.scratch) if re.fullmatch(r"several(\.\d+)?\.txt", n)]
     # The first process of each run has the name itself; the other two of each run have their own.
     equal(len(names), 1 + 2 * 2, names)
     with open(report) as file:

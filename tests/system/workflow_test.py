@@ -32,11 +32,11 @@ def launch(*words, device=DEVICE):
     return suite.run([COMMAND, *words], libraries=suite.path("softgpu"), env={"SOFTGPU_OPTIONS": device}, timeout=200)
 
 
-def replayed(plan, program, *options):
+def replayed(plan, program, *options, tag=None):
     report = file("report.txt")
     done = launch("replay", plan, "-q", "-o", report, *options, "--", *program)
     equal(done.returncode, 0, done.stderr)
-    with open(report + ".json") as text:
+    with open((file(f"report.{tag}.txt") if tag else report) + ".json") as text:
         return done, json.load(text)
 
 
@@ -95,6 +95,38 @@ def _():
     equal(report["plan"], "own search")
 
 
+@suite.test("so is a program with buffers of 100 kB, and each of several processes")
+def _():
+    layers = 40
+    tensors = [{"id": i, "bytes": 100_000 if i < layers else 1_500_000, "persistent": i < layers} for i in range(2 * layers)]
+    forward = [{"id": i, "name": f"f{i}", "duration_ns": 60_000, "reads": [i] + ([layers + i - 1] if i else []), "writes": [layers + i]}
+               for i in range(layers)]
+    backward = [{"id": layers + k, "name": f"b{i}", "duration_ns": 90_000, "reads": [i, layers + i], "writes": [i]}
+                for k, i in enumerate(reversed(range(layers)))]
+    graph, trace, plan = file("small.json"), file("small.trace"), file("small.plan")
+    with open(graph, "w") as text:
+        json.dump({"format": "swapadvisor-graph", "version": 1, "name": "small", "source": "test",
+                   "device": {"memory_bytes": 1 << 30, "h2d_bytes_per_s": 10**10, "d2h_bytes_per_s": 10**10,
+                              "duplex_bytes_per_s": 2 * 10**10, "transfer_latency_ns": 1000},
+                   "tensors": tensors, "ops": forward + backward}, text)
+    program = [suite.path("workloads/graph_player"), graph, "--iterations", "40", "--pause", "5"]
+    wanted = suite.run(program, libraries=suite.path("softgpu"), env={"SOFTGPU_OPTIONS": DEVICE}).stdout.splitlines()[-1]
+    equal(launch("record", "-q", "-o", trace, "--", *program).returncode, 0)
+    tool("plan", trace, "-o", plan, "--memory", "24MiB", "--planner", "fast", "--bound-seconds", "0")
+    done, report = replayed(plan, program)
+    equal((done.stdout.splitlines()[-1], report["plan"]), (wanted, plan))
+    assert report["planned_iterations"] > 10 and report["peak_resident_bytes"] <= 24 * MIB, report
+    # Two processes after one plan, each on the device with its own runtime and report.
+    both = " ".join(program)
+    done, report = replayed(plan, ["sh", "-c", f"RANK=0 WORLD_SIZE=2 {both} & RANK=1 WORLD_SIZE=2 {both}; wait"], tag="rank1")
+    equal([line for line in done.stdout.splitlines() if line.startswith("stamps")], [wanted, wanted])
+    with open(file("report.rank0.txt.json")) as text:
+        first = json.load(text)
+    for rank, each in ((0, first), (1, report)):
+        equal((each["plan"], each["rank"]), (plan, rank))
+        assert each["planned_iterations"] > 5 and each["peak_resident_bytes"] <= 24 * MIB, each
+
+
 @suite.test("what no run can follow is told before the program starts")
 def _():
     tool("plan", file("all.trace"), "-o", file("ideal.plan"), "--memory", "12MiB", "--ideal", "--planner", "fast",
@@ -116,11 +148,14 @@ def _():
     env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     env |= {"LD_LIBRARY_PATH": suite.path("softgpu"), "SOFTGPU_OPTIONS": DEVICE}
     for words in (["run", "-q", "--memory", "12MiB"], ["replay", "-q", file("all.plan")]):
-        process = subprocess.Popen([COMMAND, *words, "--", *program], stdout=subprocess.DEVNULL, env=env)
+        script = f"echo $$ >&2; exec {' '.join(program)}"
+        process = subprocess.Popen([COMMAND, *words, "--", "sh", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
+                                   text=True)
+        pid = process.stderr.readline().strip()
         caught = 0
         for _ in range(75):
             time.sleep(0.02)
-            with open(f"/proc/{process.pid}/status") as status:
+            with open(f"/proc/{pid}/status") as status:
                 caught |= int(re.search(r"SigCgt:\s*(\w+)", status.read())[1], 16)
         process.send_signal(signal.SIGINT)
         equal((process.wait(30), caught >> (signal.SIGINT - 1) & 1), (-signal.SIGINT, 0), words)

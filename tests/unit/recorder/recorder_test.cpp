@@ -1,4 +1,5 @@
 // The live recorder: its thread, its ring, what it delivers.
+#include "recorder/output_path.h"
 #include "recorder/recorder.h"
 
 #include <sys/wait.h>
@@ -66,13 +67,16 @@ TEST_CASE("the default trace name carries process and rank") {
     unsetenv("OMPI_COMM_WORLD_RANK");
     unsetenv("SLURM_PROCID");
     unsetenv("RANK");
-    CHECK(default_trace_path("/x") == "/x/swapadvisor-" + std::string(program_invocation_short_name) + "-" +
-                                          std::to_string(getpid()) + ".trace");
+    const std::string program = "/tmp/swapadvisor-" + std::string(program_invocation_short_name) + "-" +
+                                std::to_string(getpid());
+    CHECK(expand_output_path("/tmp", ".trace") == program + ".trace");
     setenv("SLURM_PROCID", "3", 1);
     CHECK(process_rank() == 3);
     setenv("RANK", "1", 1);
-    CHECK(default_trace_path("") == "./swapadvisor-" + std::string(program_invocation_short_name) + "-" +
-                                        std::to_string(getpid()) + "-rank1.trace");
+    CHECK(expand_output_path("/tmp", ".txt") == program + "-rank1.txt");
+    setenv("WORLD_SIZE", "4", 1);
+    CHECK(process_ranks() == 4);
+    unsetenv("WORLD_SIZE");
     unsetenv("RANK");
     unsetenv("SLURM_PROCID");
 }
@@ -106,13 +110,16 @@ TEST_CASE("the graph of an iteration") {
 
 TEST_CASE("the trace's name: directories, placeholders, and a file that another process writes") {
     const std::string pid = std::to_string(getpid());
-    CHECK(expand_trace_path("/x/%p-%r%.trace") == "/x/" + pid + "-0%.trace");
-    CHECK(expand_trace_path("/tmp") == default_trace_path("/tmp"));
+    CHECK(expand_output_path("/x/%p-%r%.trace", ".trace") == "/x/" + pid + "-0%.trace");
+    CHECK(tagged_path("/x.y/run.trace", "rank1") == "/x.y/run.rank1.trace");
+    CHECK(tagged_path("/x.y/run", "7") == "/x.y/run.7");
+    CHECK(tagged_path("/x/.hidden", "7") == "/x/.hidden.7");
+    CHECK(tagged_path("run.trace", "") == "run.trace");
     const TemporaryFile file(".trace");
     Recorder first({.trace_path = file.path(), .synchronous = true});
     Recorder second({.trace_path = file.path(), .synchronous = true});
     CHECK(first.trace_path() == file.path());
-    CHECK(second.trace_path() == file.path().substr(0, file.path().size() - 6) + "-" + pid + ".trace");
+    CHECK(second.trace_path() == file.path().substr(0, file.path().size() - 6) + "." + pid + ".trace");
     ::unlink(second.trace_path().c_str());
     first.close();
     Recorder third({.trace_path = file.path(), .synchronous = true});
