@@ -36,6 +36,7 @@ PlanOptions parse_options(const char* text) {
     read_field(json, "arena_below_bytes", o.arena_below_bytes);
     read_field(json, "choose_arena", o.choose_arena);
     read_field(json, "seconds", o.seconds);
+    read_field(json, "processor_seconds", o.processor_seconds);
     read_field(json, "generations", o.generations);
     read_field(json, "threads", o.threads);
     read_field(json, "seed", o.seed);
@@ -57,7 +58,7 @@ extern "C" __attribute__((visibility("default"))) int swapadvisor_plan(
         PlanOptions options = parse_options(options_json);
         options.cancel = cancel;
         if (on_better)
-            options.on_better = [&](const Plan& best, double) { on_better(user, to_json(best).c_str()); };
+            options.on_better = [&](const Plan& best, Spent) { on_better(user, to_json(best).c_str()); };
         const Graph graph = parse_graph(graph_json ? graph_json : "");
         const std::string text = to_json(make_plan(graph, options));
         if (plan_json) *plan_json = copy_text(text);

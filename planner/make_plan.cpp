@@ -1,4 +1,3 @@
-#include <chrono>
 #include <numeric>
 
 #include "planner/planner.h"
@@ -20,35 +19,34 @@ bool may_search_all(const Problem& problem, const PlanOptions& options) {
 /// The optimum of a tiny graph: a short search finds what to beat, then every plan is looked at. Where the
 /// budget is not enough for that, the better of both and of the whole search.
 Built search_tiny(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
-                  const std::function<double()>& elapsed) {
+                  Effort& effort) {
     constexpr int short_search = 12;  // generations
     std::optional<Built> best = first;
     PlanOptions some = options;
-    some.on_better = [&](const Plan& plan, double seconds) {
+    some.on_better = [&](const Plan& plan, Spent spent) {
         if (options.on_better && (!best || plan.predicted_ns < best->sim.period_ns))
-            options.on_better(plan, seconds);
+            options.on_better(plan, spent);
     };
     const auto take = [&](Built found) {
         if (!best || found.sim.period_ns < best->sim.period_ns) best = std::move(found);
     };
     some.generations = options.generations > 0 ? std::min(options.generations, short_search) : short_search;
     try {
-        take(search(problem, some, first, elapsed));
+        take(search(problem, some, first, effort));
     } catch (const PlanError&) {  // there may be one all the same
     }
     const std::int64_t before = best ? best->sim.period_ns : INT64_MAX;
     Exact exact = search_all(problem, options, best, [&] {
-        return (options.cancel && options.cancel->load(std::memory_order_relaxed)) ||
-               (options.generations <= 0 && elapsed() >= options.seconds / 2);  // the rest is the search's
+        return options.over(effort.spent(), 0.5);  // the rest is the search's
     });
     if (exact.best && exact.best->sim.period_ns < before && options.on_better)
-        options.on_better(exact.best->plan, elapsed());
+        options.on_better(exact.best->plan, effort.spent());
     best = std::move(exact.best);
     if (exact.complete || (best && options.generations > 0 && options.generations <= short_search))
         return std::move(*best);
     some.generations = options.generations;
     try {
-        take(search(problem, some, std::move(first), elapsed));
+        take(search(problem, some, std::move(first), effort));
     } catch (const PlanError&) {
         if (!best) throw;
     }
@@ -58,10 +56,11 @@ Built search_tiny(const Problem& problem, const PlanOptions& options, std::optio
 }  // namespace
 
 Plan make_plan(const Graph& graph, const PlanOptions& options) {
-    const auto begin = std::chrono::steady_clock::now();
-    const std::function<double()> elapsed = [begin] {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
+    Effort effort;
+    return make_plan(graph, options, effort);
+}
+
+Plan make_plan(const Graph& graph, const PlanOptions& options, Effort& effort) {
     const std::string& name = options.planner;
     if (name != "ga" && name != "fast" && name != "lru" && name != "belady" && name != "belady-prefetch")
         throw PlanError("unknown planner '" + name + "': choose ga, fast, lru, belady or belady-prefetch");
@@ -78,11 +77,11 @@ Plan make_plan(const Graph& graph, const PlanOptions& options) {
             first = simple_plan(setting, "fast", options.no_remaps);
         } catch (const PlanError&) {  // the search may still find one
         }
-        if (first && options.on_better) options.on_better(first->plan, elapsed());
+        if (first && options.on_better) options.on_better(first->plan, effort.spent());
     }
     if (may_search_all(problem, options))
-        return search_tiny(problem, options, std::move(first), elapsed).plan;
-    return search(problem, options, std::move(first), elapsed).plan;
+        return search_tiny(problem, options, std::move(first), effort).plan;
+    return search(problem, options, std::move(first), effort).plan;
 }
 
 }  // namespace swapadvisor::planner

@@ -14,6 +14,8 @@
 namespace swapadvisor::planner {
 
 Plan make_plan(const Graph& graph, const PlanOptions& options);
+/// Likewise; `effort` tells what it costs.
+Plan make_plan(const Graph& graph, const PlanOptions& options, Effort& effort);
 
 /// About the smallest limit that has a plan under these options: the largest working set of an op with what chunks
 /// and the arena round up. More than the device's memory where that is too little.
@@ -24,7 +26,7 @@ std::int64_t least_limit_bytes(const Graph& graph, PlanOptions options);
 /// C entry of libswapadvisor_planner.so for the runtime, which opens the library with RTLD_LOCAL when first needed.
 /// `graph_json` in; on success returns 0 and sets *plan_json to a malloc'ed text the caller frees with free();
 /// on failure returns non-zero and sets *error to a malloc'ed line. `options_json`: {"planner","limit_bytes",
-/// "chunk_bytes","arena_below_bytes","choose_arena","seconds","generations","threads","seed","reorder","no_remaps","classes"}, each
+/// "chunk_bytes","arena_below_bytes","choose_arena","seconds","processor_seconds","generations","threads","seed","reorder","no_remaps","classes"}, each
 /// optional but limit_bytes.
 /// `cancel`, if given, is polled; `on_better`, if given, gets each improvement.
 extern "C" int swapadvisor_plan(const char* graph_json, const char* options_json,

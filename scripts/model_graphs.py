@@ -20,7 +20,7 @@ DEVICE = {"memory_bytes": 40 << 30, "h2d_bytes_per_s": 12 * 10**9, "d2h_bytes_pe
 class Builder:
     """Ops and tensors of one iteration. Layers put their backward on a tape, which runs in reverse."""
 
-    def __init__(self, name, tflops=15.0, bandwidth=800e9, launch_ns=4000):
+    def __init__(self, name, tflops=6.0, bandwidth=400e9, launch_ns=4000):
         self.name, self.tflops, self.bandwidth, self.launch_ns = name, tflops, bandwidth, launch_ns
         self.tensors, self.ops, self.tape = [], [], []
         self.gradient = {}    # tensor -> its gradient so far
@@ -171,11 +171,11 @@ def conv_norm(b, x, *shape, act=True):
 def wide_resnet(b, batch, image, blocks, width):
     size = image // 4
     x = b.data(batch * 3 * image * image, "images")
-    x = conv_norm(b, x, batch, 3, 64, image, 7, 2)
-    x = b.layer("max_pool", [x], batch * 64 * size * size, saves=[x])
-    inside = 64
+    inside = 64 * width
+    x = conv_norm(b, x, batch, 3, inside, image, 7, 2)
+    x = b.layer("max_pool", [x], batch * inside * size * size, saves=[x])
     for stage, count in enumerate(blocks):
-        middle, outside = 64 * width << stage, 256 << stage
+        middle, outside = 64 * width << stage, 256 * width << stage
         for block in range(count):
             stride = 2 if block == 0 and stage > 0 else 1
             y = conv_norm(b, x, batch, inside, middle, size, 1)
@@ -370,8 +370,8 @@ def unet(b, batch, image, levels, channels):
 
 # name -> (function, states of its optimizer for each parameter, full size, small size)
 MODELS = {
-    "wide-resnet152": (wide_resnet, 1, dict(batch=64, image=224, blocks=(3, 8, 36, 3), width=2),
-                       dict(batch=1, image=64, blocks=(2, 3, 4, 2), width=2)),
+    "wide-resnet152": (wide_resnet, 1, dict(batch=8, image=224, blocks=(3, 8, 36, 3), width=4),
+                       dict(batch=2, image=64, blocks=(2, 3, 4, 2), width=1)),
     "gpt": (gpt, 2, dict(batch=4, layers=24, tokens=1024, width=1024, heads=16, words=50257),
             dict(batch=2, layers=3, tokens=128, width=128, heads=4, words=1000)),
     "lstm": (lstm, 2, dict(batch=256, layers=4, steps=60, hidden=2048, words=10000),
@@ -421,7 +421,7 @@ def main():
     parser.add_argument("--group", type=int, default=1, help="parameters that one update serves (1)")
     parser.add_argument("--small", action="store_true", help="a model of the same shape for tests")
     parser.add_argument("--batch", type=int, help="another batch size")
-    parser.add_argument("--tflops", type=float, help="arithmetic of the device, 10^12 a second (15)")
+    parser.add_argument("--tflops", type=float, help="arithmetic of the device, 10^12 a second (6)")
     parser.add_argument("--list", action="store_true", help="all models: ops, tensors, peak of live tensors, time")
     args = parser.parse_args()
     if args.group < 1 or (args.batch is not None and args.batch < 1):

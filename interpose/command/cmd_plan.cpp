@@ -50,12 +50,12 @@ int cmd_plan(int argc, char** argv) {
         const std::int64_t limit = input.limit(graph);
         choice.fit(input, limit);
         check_folder(output);  // before the search, not after it
-        double seconds = 0;
-        planner::Plan plan = search(graph, choice.options, json, seconds);
+        Effort effort;
+        planner::Plan plan = search(graph, choice.options, json, effort);
         PlanFigures figures = judge(graph, plan, bound_seconds);
         PlannerChoice::finish(input, limit, plan);
         figures.limit_bytes = limit;
-        figures.planning_s = seconds;
+        figures.effort = std::move(effort);
         write_file(output, planner::to_json(plan));
         // The table must not mix with a plan on standard output.
         std::FILE* to = output == "-" ? stderr : stdout;

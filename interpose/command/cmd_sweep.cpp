@@ -32,10 +32,10 @@ class Sweep {
         graph.device.memory_bytes = std::max(graph.device.memory_bytes, limit);
         try {
             choice_.fit(input_, limit);
-            double seconds = 0;
-            const planner::Plan plan = search(graph, choice_.options, true, seconds);
+            Effort effort;
+            const planner::Plan plan = search(graph, choice_.options, true, effort);
             PlanFigures figures = judge(graph, plan, bound_seconds_);
-            figures.planning_s = seconds;
+            figures.effort = std::move(effort);
             figures.limit_bytes = limit;
             if (!quiet_)
                 fmt::print(stderr, "{:>10}  {}  {:.1f} %\n", format_bytes(limit),

@@ -57,11 +57,14 @@ std::string as_table(const PlanFigures& f) {
     row("remaps", fmt::format("{} per iteration", f.checked.remaps));
     row("fragmentation", fmt::format("{:.2f} % of the pool lost to rounding when fullest ({} held)",
                                      f.rounding_per_cent(), format_bytes(f.checked.pool_peak_bytes)));
-    row("planning time", fmt::format("{:.2f} s", f.planning_s));
+    row("planning time", fmt::format("{:.2f} s, {:.2f} s of processors", f.effort.spent.seconds, f.effort.spent.processor_seconds));
     return out;
 }
 
 nlohmann::ordered_json as_json(const PlanFigures& f) {
+    nlohmann::ordered_json after = nlohmann::ordered_json::array();
+    for (const auto& [spent, period_ns] : f.effort.best_ns)
+        after.push_back({{"processor_s", spent.processor_seconds}, {"planning_s", spent.seconds}, {"period_ns", period_ns}});
     return {{"limit_bytes", f.limit_bytes},
             {"compute_ns", f.checked.compute_ns},
             {"bound_ns", f.bounds.best_ns()},
@@ -78,7 +81,9 @@ nlohmann::ordered_json as_json(const PlanFigures& f) {
             {"remaps", f.checked.remaps},
             {"pool_peak_bytes", f.checked.pool_peak_bytes},
             {"rounding_peak_bytes", f.checked.rounding_peak_bytes},
-            {"planning_s", f.planning_s}};
+            {"planning_s", f.effort.spent.seconds},
+            {"processor_s", f.effort.spent.processor_seconds},
+            {"best_after", after}};
 }
 
 }  // namespace swapadvisor::command

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "interpose/command/planner_options.h"
 #include "planner/bound/bound.h"
 #include "planner/machine/checker.h"
 #include "planner/model/plan.h"
@@ -15,7 +16,7 @@ struct PlanFigures {
     planner::CheckResult checked;
     planner::Bounds bounds;
     std::int64_t limit_bytes = 0;
-    double planning_s = 0;
+    Effort effort;  ///< of the search
 
     double speed_per_cent() const;  ///< of the speed with infinite memory
     double ratio_to_bound() const;

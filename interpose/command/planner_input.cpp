@@ -76,6 +76,7 @@ planner::Graph GraphInput::load() {
     }
     read_program(graph);
     planner::Device& device = graph.device;
+    device.memory_bytes = std::max(device.memory_bytes, memory);  // what if there were more?
     // A duplex rate equal to the sum means that the directions do not disturb each other; that stays so.
     const bool independent = device.duplex_bytes_per_s >= device.h2d_bytes_per_s + device.d2h_bytes_per_s;
     if (h2d > 0) device.h2d_bytes_per_s = h2d;
@@ -112,9 +113,6 @@ std::int64_t GraphInput::room(std::int64_t limit) const {
 
 std::int64_t GraphInput::limit(const planner::Graph& graph) const {
     if (memory == 0) return graph.device.memory_bytes;
-    if (memory > graph.device.memory_bytes)
-        throw std::runtime_error("--memory " + format_bytes(memory) + " is more than the device has (" +
-                                 format_bytes(graph.device.memory_bytes) + "): choose at most that");
     return memory;
 }
 

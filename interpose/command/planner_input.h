@@ -32,7 +32,7 @@ struct GraphInput {
     void add_to(CLI::App& app, bool with_memory);
     /// Reads the graph and applies the options. Throws std::exception with one line.
     planner::Graph load();
-    /// The memory limit for this graph: --memory, or the device's memory. Throws if the device has less.
+    /// The memory limit for this graph: --memory, or the device's memory. 
     std::int64_t limit(const planner::Graph& graph) const;
     /// What of `limit` is for the plan: all but what is resident beside it. Throws if
     /// nothing is left.

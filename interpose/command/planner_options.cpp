@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -55,6 +54,9 @@ void PlannerChoice::add_to(CLI::App& app, double default_seconds) {
     app.add_option("--seconds", options.seconds, "search this long")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
+    app.add_option("--processor-seconds", options.processor_seconds,
+                   "or until all processors together have worked this long (0: no such limit)")
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--generations", options.generations,
                    "stop after so many generations (0: when the time is up)")
         ->check(CLI::NonNegativeNumber);
@@ -115,17 +117,18 @@ bool is_ideal(const planner::Plan& plan) {
     return extra.is_object() && extra.contains("ideal") && extra.at("ideal") == true;
 }
 
-planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, double& seconds) {
+planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, Effort& effort) {
     Progress progress(quiet);
-    options.on_better = [&](const planner::Plan& best, double elapsed_s) {
-        progress.better(best, elapsed_s);
+    options.on_better = [&](const planner::Plan& best, planner::Spent spent) {
+        progress.better(best, spent.seconds);
+        effort.best_ns.emplace_back(spent, best.predicted_ns);
     };
     options.cancel = &interrupted;
     const auto previous_interrupt = std::signal(SIGINT, on_interrupt);
     const auto previous_termination = std::signal(SIGTERM, on_interrupt);
-    const auto begin = std::chrono::steady_clock::now();
-    planner::Plan plan = planner::make_plan(graph, options);
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    planner::Effort whole;
+    planner::Plan plan = planner::make_plan(graph, options, whole);
+    effort.spent = whole.spent();
     std::signal(SIGINT, previous_interrupt);
     std::signal(SIGTERM, previous_termination);
     progress.done();

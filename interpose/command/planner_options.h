@@ -23,12 +23,17 @@ struct PlannerChoice {
     static void finish(const GraphInput& input, std::int64_t limit, planner::Plan& plan);
 };
 
+/// What a search took, and its best plan against that: one entry per improvement.
+struct Effort {
+    planner::Spent spent;
+    std::vector<std::pair<planner::Spent, std::int64_t>> best_ns;
+};
+
 /// Was the plan made with --ideal?
 bool is_ideal(const planner::Plan& plan);
 
 /// make_plan with progress on standard error (a line that changes on a terminal, else a line per improvement)
-/// unless `quiet`. SIGINT (Ctrl-C) or SIGTERM ends the search with its best plan so far. Sets `seconds` to the
-/// time taken.
-planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, double& seconds);
+/// unless `quiet`. SIGINT (Ctrl-C) or SIGTERM ends the search with its best plan so far.
+planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, Effort& effort);
 
 }  // namespace swapadvisor::command

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "planner/base/effort.h"
 #include "planner/model/plan.h"
 
 namespace swapadvisor::planner {
@@ -18,7 +19,8 @@ struct PlanOptions {
         0;  ///< tensors smaller than this always go to the arena (runtime: 1 MiB)
     bool choose_arena =
         true;  ///< the arena may take larger tensors too, where that wins (not in plans that will run)
-    double seconds = 10;  ///< search budget
+    double seconds = 10;           ///< search budget, of the clock
+    double processor_seconds = 0;  ///< likewise, of all processors together; 0: only the clock counts
     int threads = 0;      ///< 0: all
     std::uint64_t seed = 1;
     bool reorder = true;
@@ -31,8 +33,17 @@ struct PlanOptions {
     bool genetic = true;           ///< false: local search from the seeds alone, no populations, no crossover
     std::int64_t bound_ns = 0;     ///< a known lower bound: the search stops when it gets there
     std::string classes = "ours";  ///< or "paper": strict same-class reuse
-    std::function<void(const Plan& best, double elapsed_s)> on_better;  ///< called from one thread at a time
+    std::function<void(const Plan& best, Spent)> on_better;  ///< called from one thread at a time
     const std::atomic<bool>* cancel = nullptr;
+
+    bool cancelled() const { return cancel && cancel->load(std::memory_order_relaxed); }
+    /// Cancelled, or `part` of the budget is spent, where time counts.
+    bool over(const Spent& spent, double part = 1) const {
+        return cancelled() ||
+               (generations <= 0 &&
+                (spent.seconds >= part * seconds ||
+                 (processor_seconds > 0 && spent.processor_seconds >= part * processor_seconds)));
+    }
 };
 
 }  // namespace swapadvisor::planner

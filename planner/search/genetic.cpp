@@ -112,10 +112,10 @@ struct Island {
 class Search {
   public:
     Search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
-           const std::function<double()>& elapsed)
+           Effort& effort)
         : problem_(problem),
           options_(options),
-          elapsed_(elapsed),
+          effort_(effort),
           sizes_(distinct_sizes(problem)),
           strict_(options.classes == "paper"),
           best_(std::move(first)) {}
@@ -124,8 +124,7 @@ class Search {
 
   private:
     bool stop() const {
-        return (options_.cancel && options_.cancel->load(std::memory_order_relaxed)) ||
-               (options_.generations <= 0 && elapsed_() >= options_.seconds);
+        return options_.over(effort_.spent());
     }
     bool optimal() const {
         return best_ && best_->sim.remaps == 0 &&
@@ -156,7 +155,7 @@ class Search {
 
     const Problem& problem_;
     const PlanOptions& options_;
-    const std::function<double()>& elapsed_;
+    Effort& effort_;
     std::vector<std::int32_t> sizes_;
     bool strict_;
     std::optional<Built> best_;
@@ -199,8 +198,8 @@ void Search::seed_from_bound(const std::vector<OpId>& program) {
     // A search that ends by steps gives the same result on every machine; one that ends by time must not
     // spend all of it here: some graphs and machines make programmes that take minutes.
     const double seconds =
-        options_.generations > 0 ? 1e9 : std::max(0.0, options_.seconds - elapsed_()) * 0.4;
-    in_parallel(std::size(spares), [&](std::size_t i) {
+        options_.generations > 0 ? 1e9 : std::max(0.0, options_.seconds - effort_.spent().seconds) * 0.4;
+    in_parallel(effort_, std::size(spares), [&](std::size_t i) {
         const double room = static_cast<double>(problem_.chunk_bytes * problem_.chunks) * (1 - spares[i]);
         advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room), seconds);
     });
@@ -353,8 +352,7 @@ void Search::generation(Island& island, std::size_t index, int number) {
         island.memory.assign(memory_lengths[index], island.walker.fitness);
     }
     std::int64_t inserted = island.population.front().fitness;
-    for (int k = 0; k < steps_ && !(options_.cancel && options_.cancel->load(std::memory_order_relaxed));
-         ++k) {
+    for (int k = 0; k < steps_ && !options_.cancelled(); ++k) {
         if (!step(island, island.walker, child, random)) continue;
         std::int64_t& remembered = island.memory[island.memory_at];
         island.memory_at = (island.memory_at + 1) % island.memory.size();
@@ -420,7 +418,7 @@ void Search::collect() {
     for (Island& island : islands_) {
         if (island.built && (!best_ || better(*island.built, *best_))) {
             best_ = std::move(island.built);
-            if (options_.on_better) options_.on_better(best_->plan, elapsed_());
+            if (options_.on_better) options_.on_better(best_->plan, effort_.spent());
         }
         island.built.reset();
     }
@@ -455,7 +453,7 @@ Built Search::run() {
         for (int number = 1; !stop() && !optimal(); ++number) {
             if (options_.generations > 0 && number > options_.generations) break;
             arena.execute([&] {
-                in_parallel(islands_.size(), [&](std::size_t i) {
+                in_parallel(effort_, islands_.size(), [&](std::size_t i) {
                     Island& island = islands_[i];
                     generation(island, i, number);
                     const bool optimal_now = !island.population.empty() &&
@@ -485,8 +483,8 @@ Built Search::run() {
 }  // namespace
 
 Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
-             const std::function<double()>& elapsed) {
-    return Search(problem, options, std::move(first), elapsed).run();
+             Effort& effort) {
+    return Search(problem, options, std::move(first), effort).run();
 }
 
 }  // namespace swapadvisor::planner

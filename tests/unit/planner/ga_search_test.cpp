@@ -132,7 +132,7 @@ TEST_CASE("the search improves on the fast planner and reports in order", "[ga]"
         options.planner = "ga";
         options.generations = 8;
         std::vector<std::int64_t> reported;
-        options.on_better = [&](const Plan& plan, double) { reported.push_back(plan.predicted_ns); };
+        options.on_better = [&](const Plan& plan, Spent) { reported.push_back(plan.predicted_ns); };
         const Plan best = make_plan(graph, options);
         CHECK(best.predicted_ns <= first.predicted_ns);
         REQUIRE(!reported.empty());
@@ -152,7 +152,7 @@ TEST_CASE("a cancelled search hands over its best so far", "[ga]") {
     std::atomic<bool> cancel{false};
     options.cancel = &cancel;
     options.seconds = 1000;
-    options.on_better = [&](const Plan&, double) { cancel = true; };
+    options.on_better = [&](const Plan&, Spent) { cancel = true; };
     CHECK(check_plan(graph, make_plan(graph, options)).valid());
 }
 
