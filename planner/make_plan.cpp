@@ -79,8 +79,7 @@ Plan make_plan(const Graph& graph, const PlanOptions& options, Effort& effort) {
         }
         if (first && options.on_better) options.on_better(first->plan, effort.spent());
     }
-    if (may_search_all(problem, options))
-        return search_tiny(problem, options, std::move(first), effort).plan;
+    if (may_search_all(problem, options)) return search_tiny(problem, options, std::move(first), effort).plan;
     return search(problem, options, std::move(first), effort).plan;
 }
 

@@ -57,14 +57,17 @@ std::string as_table(const PlanFigures& f) {
     row("remaps", fmt::format("{} per iteration", f.checked.remaps));
     row("fragmentation", fmt::format("{:.2f} % of the pool lost to rounding when fullest ({} held)",
                                      f.rounding_per_cent(), format_bytes(f.checked.pool_peak_bytes)));
-    row("planning time", fmt::format("{:.2f} s, {:.2f} s of processors", f.effort.spent.seconds, f.effort.spent.processor_seconds));
+    row("planning time", fmt::format("{:.2f} s, {:.2f} s of processors", f.effort.spent.seconds,
+                                     f.effort.spent.processor_seconds));
     return out;
 }
 
 nlohmann::ordered_json as_json(const PlanFigures& f) {
     nlohmann::ordered_json after = nlohmann::ordered_json::array();
     for (const auto& [spent, period_ns] : f.effort.best_ns)
-        after.push_back({{"processor_s", spent.processor_seconds}, {"planning_s", spent.seconds}, {"period_ns", period_ns}});
+        after.push_back({{"processor_s", spent.processor_seconds},
+                         {"planning_s", spent.seconds},
+                         {"period_ns", period_ns}});
     return {{"limit_bytes", f.limit_bytes},
             {"compute_ns", f.checked.compute_ns},
             {"bound_ns", f.bounds.best_ns()},

@@ -75,6 +75,7 @@ planner::Graph GraphInput::load() {
         throw std::runtime_error(path + ": " + error.what());
     }
     read_program(graph);
+    may_reorder = graph.may_reorder.value_or(false);
     planner::Device& device = graph.device;
     device.memory_bytes = std::max(device.memory_bytes, memory);  // what if there were more?
     // A duplex rate equal to the sum means that the directions do not disturb each other; that stays so.

@@ -25,6 +25,7 @@ struct GraphInput {
     std::int64_t planned_bytes = 0;   ///< of a trace: the limit of the plan that the graph is for; 0: any
     bool ideal = false;               ///< --ideal: of a trace, what only a framework could do
     bool is_trace = false;            ///< known after load()
+    bool may_reorder = false;         ///< known after load(): such plans may change the order of the ops
     bool runnable = false;            ///< known after load(): plans of it are for the runtime to follow
     std::int64_t resident_bytes = 0;  ///< after load(): of the limit, what stays taken beside such a plan
     std::string program;  ///< after load(): by which a plan that is to run knows its program (JSON)
@@ -32,7 +33,7 @@ struct GraphInput {
     void add_to(CLI::App& app, bool with_memory);
     /// Reads the graph and applies the options. Throws std::exception with one line.
     planner::Graph load();
-    /// The memory limit for this graph: --memory, or the device's memory. 
+    /// The memory limit for this graph: --memory, or the device's memory.
     std::int64_t limit(const planner::Graph& graph) const;
     /// What of `limit` is for the plan: all but what is resident beside it. Throws if
     /// nothing is left.

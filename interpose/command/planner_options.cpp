@@ -90,8 +90,8 @@ void PlannerChoice::fit(const GraphInput& input, std::int64_t limit) {
     options.guided = !no_guide;
     options.arena_below_bytes = arena_below >= 0 ? arena_below : input.is_trace ? 1 << 20 : 0;
     if (!input.runnable) return;
-    // In the program's order, every tensor at one place, in pieces of the driver's granularity.
-    options.reorder = false;
+    // In an order that the runtime can bring about, every tensor at one place, in pieces of the driver's granularity.
+    options.reorder = options.reorder && input.may_reorder;
     options.no_remaps = true;
     options.choose_arena = false;
     options.arena_below_bytes = 0;

@@ -13,12 +13,13 @@ constexpr std::int64_t any_id = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t largest_sum = std::int64_t{1} << 60;
 
 constexpr std::initializer_list<const char*> graph_fields = {"format", "version", "name", "source",
-                                                             "device", "tensors", "ops"};
+                                                             "device", "tensors", "ops",  "may_reorder"};
 constexpr std::initializer_list<const char*> device_fields = {
     "memory_bytes", "h2d_bytes_per_s", "d2h_bytes_per_s", "duplex_bytes_per_s", "transfer_latency_ns"};
 constexpr std::initializer_list<const char*> tensor_fields = {"id", "bytes", "persistent", "name", "site"};
-constexpr std::initializer_list<const char*> op_fields = {"id",     "name",   "duration_ns", "reads",
-                                                          "writes", "stream", "after"};
+constexpr std::initializer_list<const char*> op_fields = {
+    "id",     "name",  "duration_ns", "reads",    "writes",
+    "stream", "after", "keeps_order", "issue_ns", "host_waits"};
 
 void add_within(std::int64_t& sum, std::int64_t more, const Field& field, const char* what) {
     if (more > largest_sum - sum) field.fail(std::string("the ") + what + " add up to more than 2^60");
@@ -134,8 +135,12 @@ Graph parse_graph(const std::string& json) {
         if (auto stream = field.maybe("stream"))
             op.stream = stream->integer(std::numeric_limits<std::int64_t>::min(), any_size);
         if (auto after = field.maybe("after")) op.after = read_after(*after, i, op_count);
+        if (auto group = field.maybe("keeps_order")) op.keeps_order = group->integer(0, any_size);
+        if (auto issued = field.maybe("issue_ns")) op.issue_ns = issued->integer(0, largest_sum);
+        if (auto waits = field.maybe("host_waits")) op.host_waits = waits->boolean();
         keep_unknown(field, op_fields, graph.element_extra);
     }
+    if (auto may = root.maybe("may_reorder")) graph.may_reorder = may->boolean();
     graph.extra = root.unknown(graph_fields);
     return graph;
 }
@@ -173,9 +178,14 @@ std::string to_json(const Graph& graph) {
         append_ids(out, ",\"writes\":", op.writes);
         if (op.stream != 0) out += ",\"stream\":" + std::to_string(op.stream);
         if (!op.after.empty()) append_ids(out, ",\"after\":", op.after);
+        if (op.keeps_order >= 0) out += ",\"keeps_order\":" + std::to_string(op.keeps_order);
+        if (op.issue_ns > 0) out += ",\"issue_ns\":" + std::to_string(op.issue_ns);
+        if (op.host_waits) out += ",\"host_waits\":true";
         out += extras("ops", i, op_fields) + "}";
     }
-    out += "]" + splice(graph.extra, graph_fields) + "}\n";
+    out += "]";
+    if (graph.may_reorder) out += std::string(",\"may_reorder\":") + (*graph.may_reorder ? "true" : "false");
+    out += splice(graph.extra, graph_fields) + "}\n";
     return out;
 }
 

@@ -1,6 +1,7 @@
 #include "planner/machine/checker.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "planner/machine/checker_model.h"
@@ -85,11 +86,28 @@ class Rules {
             for (TensorId t : op.reads) hazards[t].readers.push_back(id);
             for (TensorId t : op.writes) hazards[t] = {id, {}};
         }
+        launch_window();
         model_.accesses.resize(graph_.tensors.size());
         for (int p = 0; p < n(); ++p) {
             const Op& op = graph_.ops[plan_.schedule[p]];
             for (TensorId t : op.reads) note_access(t, p, false);
             for (TensorId t : op.writes) note_access(t, p, true);
+        }
+    }
+    // What the host may hold back of its launches.
+    void launch_window() {
+        std::map<std::int64_t, OpId> newest;
+        for (OpId id = 0; id < n(); ++id) {
+            const Op& op = graph_.ops[id];
+            if (op.host_waits)
+                for (int p = 0; p < id; ++p)
+                    if (plan_.schedule[p] >= id)
+                        violation("schedule: op " + number(plan_.schedule[p]) + " cannot come before op " +
+                                  number(id) + "'s host wait, after which it is issued");
+            if (op.keeps_order < 0) continue;
+            if (const auto before = newest.find(op.keeps_order); before != newest.end())
+                must_follow(id, before->second, "both keep the order of group " + number(op.keeps_order));
+            newest[op.keeps_order] = id;
         }
     }
     void must_follow(OpId later, OpId earlier, const std::string& why) {

@@ -30,7 +30,7 @@ struct Transfer {
 
 // What the machine has ahead of it at the end of an iteration. Two equal ones: it repeats.
 struct Snapshot {
-    std::int64_t ins_ahead = 0, outs_ahead = 0;
+    std::int64_t ins_ahead = 0, outs_ahead = 0, since_wait = 0;
     std::optional<std::pair<std::int64_t, Wide>> in, out;
     bool operator==(const Snapshot&) const = default;
 };
@@ -67,6 +67,7 @@ class Machine {
             if (stay.released_by >= 0) released_after_[plan_.actions[stay.released_by].after].push_back(r);
         }
         holder_.assign(model.pieces, -1);
+        for (const Op& op : model.graph.ops) host_ever_waits_ |= op.host_waits;
     }
 
     void run() {
@@ -154,6 +155,16 @@ class Machine {
         return true;
     }
 
+    // When the host has issued the next op.
+    std::int64_t issued_at() const {
+        return host_ever_waits_ ? host_waited_until_ + model_.graph.ops[plan_.schedule[op_position_]].issue_ns
+                                : 0;
+    }
+    // The op at op_position_ is next. No op crosses a host wait, so it is at this position in any order.
+    void let_host_on() {
+        if (model_.graph.ops[op_position_].host_waits) host_waited_until_ = now_;
+    }
+
     bool in_may_start(int k, int i) {
         const Action& action = plan_.actions[i];
         if (action.after >= 0 ? !op_done(k, action.after) : !op_done(k - 1, model_.n() - 1)) return false;
@@ -169,7 +180,7 @@ class Machine {
 
     // ---- starts ----
     bool start_op() {
-        if (op_running_ || !op_may_start(op_iteration_, op_position_)) return false;
+        if (op_running_ || now_ < issued_at() || !op_may_start(op_iteration_, op_position_)) return false;
         op_running_ = true;
         op_ends_ = now_ + model_.graph.ops[plan_.schedule[op_position_]].duration_ns;
         for (int r : born_at_[op_position_]) {
@@ -230,11 +241,16 @@ class Machine {
                 op_position_ = 0;
                 ++op_iteration_;
                 iteration_ended = true;
+            } else {
+                let_host_on();
             }
             changed = true;
         }
         if (changed) release();
-        if (iteration_ended) end_iteration();
+        if (iteration_ended) {
+            end_iteration();
+            let_host_on();
+        }
         return changed;
     }
     void release() {
@@ -264,7 +280,7 @@ class Machine {
         ended_at_.push_back(now_);
         snapshots_.push_back({ins_done_ - std::int64_t{k + 1} * static_cast<std::int64_t>(ins_.size()),
                               outs_done_ - std::int64_t{k + 1} * static_cast<std::int64_t>(outs_.size()),
-                              left(in_), left(out_)});
+                              host_ever_waits_ ? now_ - host_waited_until_ : 0, left(in_), left(out_)});
         result_.iterations_simulated = k + 1;
         for (int j = k - 1; j >= std::max(0, k - look_back); --j)
             if (snapshots_[j] == snapshots_[k]) return finish(j, k);
@@ -287,7 +303,10 @@ class Machine {
         };
         const bool both = in_ && out_ && in_->moving() && out_->moving();
         const Wide in_rate = both ? in_both_ : in_alone_, out_rate = both ? out_both_ : out_alone_;
-        if (op_running_) consider(static_cast<Wide>(op_ends_ - now_));
+        if (op_running_)
+            consider(static_cast<Wide>(op_ends_ - now_));
+        else if (issued_at() > now_)
+            consider(static_cast<Wide>(issued_at() - now_));
         const auto remaining = [&](const Transfer& t, Wide rate) {
             consider(t.moving() ? (t.work_left + rate - 1) / rate : static_cast<Wide>(t.latency_left));
         };
@@ -330,6 +349,8 @@ class Machine {
     bool op_running_ = false;
     int op_iteration_ = 0, op_position_ = 0;  // running or next
     std::int64_t op_ends_ = 0;
+    bool host_ever_waits_ = false;
+    std::int64_t host_waited_until_ = 0;
     std::optional<Transfer> in_, out_;
     std::int64_t ins_started_ = 0, outs_started_ = 0, ins_done_ = 0, outs_done_ = 0;
     std::vector<int> holder_;                   // by piece: residency or -1

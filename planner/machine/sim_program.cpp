@@ -295,6 +295,7 @@ SimProgram Compiler::run() {
         }
         program_.ops[p].duration = graph_.ops[op].duration_ns;
     }
+    if (plan_.schedule.size() == graph_.ops.size()) program_.host = HostPace(graph_, plan_.schedule);
     current_.assign(tensors, -1);
     where_.assign(tensors, nullptr);
     left_stay_.assign(tensors, -1);

@@ -43,13 +43,14 @@ struct BoundaryState {
     std::int64_t ins = 0, outs = 0;
     std::array<std::int64_t, 2> latency{-1, -1};  // -1: none in flight or past it
     std::array<uint128, 2> work{0, 0};
+    std::int64_t since_wait = 0;
     bool operator==(const BoundaryState&) const = default;
 };
 
 class Machine {
   public:
     Machine(const SimProgram& program, const LinkRates& rates, bool detail)
-        : program_(program), rates_(rates), detail_(detail) {
+        : program_(program), host_(program.host), rates_(rates), detail_(detail) {
         in_.queue = &program.ins;
         out_.queue = &program.outs;
     }
@@ -75,6 +76,7 @@ class Machine {
     void push_detail(std::vector<std::int64_t>& into) const { into.push_back(now_); }
 
     const SimProgram& program_;
+    HostPace host_;
     const LinkRates& rates_;
     bool detail_;
     std::int64_t now_ = 0;
@@ -145,6 +147,7 @@ bool Machine::start(Direction& d, Direction& other, bool is_in) {
 
 BoundaryState Machine::state(std::int64_t k) const {
     BoundaryState s;
+    s.since_wait = host_.since_wait(now_);
     s.ins = in_.done - (k + 1) * static_cast<std::int64_t>(program_.ins.size());
     s.outs = out_.done - (k + 1) * static_cast<std::int64_t>(program_.outs.size());
     const std::array<const Direction*, 2> both{&in_, &out_};
@@ -173,6 +176,7 @@ SimResult Machine::run(int max_iterations) {
     bool op_busy = false;
     std::int64_t op_end = never, k = 0, p = 0;
     std::int64_t steady = -1, since = -1;
+    host_.reach(0, 0);
     while (steady < 0) {
         // Register everything that ends now.
         bool ended = false;
@@ -196,12 +200,13 @@ SimResult Machine::run(int max_iterations) {
                 }
                 if (steady >= 0) break;
             }
+            host_.reach(static_cast<std::size_t>(p), now_);
         }
         // Start what can start.
         bool started = false;
         if (!op_busy) {
             const auto& op = program_.ops[p];
-            if ((op.need_ins == INT32_MIN || in_.done >= k * ins + op.need_ins) &&
+            if (now_ >= host_.ready() && (op.need_ins == INT32_MIN || in_.done >= k * ins + op.need_ins) &&
                 (op.need_outs == INT32_MIN || out_.done >= k * outs + op.need_outs)) {
                 op_busy = true;
                 op_end = now_ + op.duration;
@@ -211,7 +216,8 @@ SimResult Machine::run(int max_iterations) {
         }
         started |= start(in_, out_, true);
         started |= start(out_, in_, false);
-        const std::int64_t next = std::min({op_end, in_.event, out_.event});
+        const std::int64_t issued = op_busy || host_.ready() <= now_ ? never : host_.ready();
+        const std::int64_t next = std::min({op_end, in_.event, out_.event, issued});
         if (next == never) {
             result.error = "the plan waits for itself before the op at position " + std::to_string(p);
             return result;

@@ -11,9 +11,12 @@
 // Starts. A queue's head starts at the earliest time at which its queue is idle and its conditions hold; what
 // ends at t is done at t.
 //
+// The host. An op starts no earlier than the host has issued it: `issue_ns` after its last wait ended, which is when
+// the ops before the one that waits are done (before the first wait: 0).
+//
 // Period. Iterations follow each other in the queues; iteration 0 starts at 0 with everything before it done.
 // E_k is the end of iteration k's last op. The state at E_k (before any further start) is: transfers done in
-// each direction relative to k, and what remains of those in flight. At the first k >= 1 whose state equals
+// each direction relative to k, what remains of those in flight, and the time since the host last waited. At the first k >= 1 whose state equals
 // that of a j in [k - 8, k - 1] (nearest first) the period is ceil((E_k - E_j) / (k - j)); if none does by k
 // = 63 it is ceil((E_63 - E_31) / 32).
 //
@@ -25,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/machine/host_pace.h"
 #include "planner/model/graph.h"
 #include "planner/model/plan.h"
 
@@ -65,6 +69,7 @@ struct SimProgram {
     };
     std::vector<Compute> ops;
     std::vector<Transfer> ins, outs;
+    HostPace host;
     std::int64_t latency = 0;
     std::int32_t remaps = 0;
     std::string error;  ///< not empty: the plan makes no sense (use the checker to learn more)

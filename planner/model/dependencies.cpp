@@ -1,6 +1,8 @@
 #include "planner/model/dependencies.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 namespace swapadvisor::planner {
 
@@ -9,11 +11,19 @@ Dependencies::Dependencies(const Graph& graph) {
     std::vector<OpId> writer(graph.tensors.size(), -1);
     std::vector<std::vector<OpId>> readers(graph.tensors.size());  // since the last write
     std::vector<OpId> found;
+    std::vector<bool> continued(static_cast<std::size_t>(n), false);  // some op of its part follows it
     before_at_.push_back(0);
     std::vector<std::uint32_t> followers(static_cast<std::size_t>(n), 0);
+    std::unordered_map<std::int64_t, OpId> newest;  // of each group that keeps its order
+    OpId part = 0, before_part = 0;                 // first ops since the last host wait, and the one before
     for (OpId i = 0; i < n; ++i) {
         const Op& op = graph.ops[i];
         found.assign(op.after.begin(), op.after.end());
+        if (op.keeps_order >= 0) {
+            const auto [at, is_first] = newest.try_emplace(op.keeps_order, i);
+            if (!is_first) found.push_back(std::exchange(at->second, i));
+        }
+        if (op.host_waits && i > 0) before_part = std::exchange(part, i);
         for (const TensorId t : op.reads)
             if (writer[t] >= 0) found.push_back(writer[t]);
         for (const TensorId t : op.writes) {
@@ -26,6 +36,12 @@ Dependencies::Dependencies(const Graph& graph) {
         }
         for (const TensorId t : op.reads)
             if (writer[t] != i) readers[t].push_back(i);
+        // The first of a part follow the last of the part before it.
+        if (part > 0 && std::none_of(found.begin(), found.end(), [&](OpId f) { return f >= part; }))
+            for (OpId f = before_part; f < part; ++f)
+                if (!continued[static_cast<std::size_t>(f)]) found.push_back(f);
+        for (const OpId f : found)
+            if (f >= part) continued[static_cast<std::size_t>(f)] = true;
         std::sort(found.begin(), found.end());
         found.erase(std::unique(found.begin(), found.end()), found.end());
         for (const OpId f : found)

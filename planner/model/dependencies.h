@@ -1,5 +1,5 @@
 // The order that the data demand: read after write, write after read, write after write in program order,
-// plus `after`.
+// plus `after`, plus what a launch window allows: groups that keep their order, and no op across a host wait.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,10 @@ struct Op {
     std::vector<TensorId> writes;
     std::int64_t stream = 0;  ///< optional
     std::vector<OpId> after;  ///< ops it must follow beyond its data hazards
+    // What a launch window allows (all optional).
+    std::int64_t keeps_order = -1;  ///< group within which ops keep program order; -1: none
+    std::int64_t issue_ns = 0;      ///< the host issues it so long after its last wait
+    bool host_waits = false;        ///< before the host issues it, it waits for all ops before it
 };
 
 struct Device {
@@ -44,7 +49,9 @@ struct Graph {
     Device device;
     std::vector<Tensor> tensors;
     std::vector<Op> ops;  ///< index = program order
-    std::string extra;    ///< JSON text of unknown top-level fields, kept as they came ("" if none)
+    std::optional<bool>
+        may_reorder;    ///< of a graph that plans are to run for: may they change the order of the ops?
+    std::string extra;  ///< JSON text of unknown top-level fields, kept as they came ("" if none)
     /// Unknown fields further in: path ("device", "ops[3]") and JSON text. Whoever renumbers clears it.
     std::vector<std::pair<std::string, std::string>> element_extra;
 };

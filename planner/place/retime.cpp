@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/machine/host_pace.h"
 #include "planner/machine/lanes.h"
 
 namespace swapadvisor::planner {
@@ -113,6 +114,7 @@ class Retimer {
           options_(options),
           result_(into),
           link_(setting.problem.rates),
+          host_(setting.problem.graph, setting.sequence.order),
           n_(setting.ops),
           follows_(order_of_holders(stays, places)),
           follows_at_(stays.size() + 1),
@@ -176,7 +178,7 @@ class Retimer {
             try_release(stay(i).partner, false);
     }
     bool start_op() {
-        if (running_ >= 0 || done_ == n_ || carried_pending_ > 0 ||
+        if (running_ >= 0 || done_ == n_ || carried_pending_ > 0 || time_ < host_.ready() ||
             ins_missing_[static_cast<std::size_t>(done_)] > 0)
             return false;
         for (const std::int32_t i : births_[done_])
@@ -244,6 +246,7 @@ class Retimer {
         running_ = -1;
         op_end_ = never;
         ++done_;
+        host_.reach(static_cast<std::size_t>(done_), time_);
         for (const std::int32_t i : saves_[p]) {
             heap_.push_back({wanted_[static_cast<std::size_t>(i)], i});
             std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
@@ -272,6 +275,7 @@ class Retimer {
         result_.out_order.clear();
         result_.op_start.assign(static_cast<std::size_t>(n_), 0);
         done_ = 0;
+        host_.reach(0, time_);
         next_in_ = 0;
         for (std::size_t i = 0; i < stays_.size(); ++i)
             now_state_[i] = {stays_[i].save_after < 0, false, false, !stays_[i].by_in, 0};
@@ -297,7 +301,8 @@ class Retimer {
             started |= start_op();
             started |= start_in();
             started |= start_out();
-            const std::int64_t next = std::min({op_end_, in_.event, out_.event});
+            const std::int64_t issued = running_ >= 0 || host_.ready() <= time_ ? never : host_.ready();
+            const std::int64_t next = std::min({op_end_, in_.event, out_.event, issued});
             if (next == never) {
                 if (started) continue;
                 return false;
@@ -314,6 +319,7 @@ class Retimer {
     const RetimeOptions& options_;
     Dispatch& result_;
     Link link_;
+    HostPace host_;
     std::int32_t n_;
     std::vector<Follows> follows_;
     std::vector<std::int32_t> follows_at_;

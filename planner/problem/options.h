@@ -21,7 +21,7 @@ struct PlanOptions {
         true;  ///< the arena may take larger tensors too, where that wins (not in plans that will run)
     double seconds = 10;           ///< search budget, of the clock
     double processor_seconds = 0;  ///< likewise, of all processors together; 0: only the clock counts
-    int threads = 0;      ///< 0: all
+    int threads = 0;               ///< 0: all
     std::uint64_t seed = 1;
     bool reorder = true;
     bool no_remaps = false;  ///< true: every tensor keeps one place for good, or PlanError

@@ -111,8 +111,7 @@ struct Island {
 
 class Search {
   public:
-    Search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
-           Effort& effort)
+    Search(const Problem& problem, const PlanOptions& options, std::optional<Built> first, Effort& effort)
         : problem_(problem),
           options_(options),
           effort_(effort),
@@ -123,9 +122,7 @@ class Search {
     Built run();
 
   private:
-    bool stop() const {
-        return options_.over(effort_.spent());
-    }
+    bool stop() const { return options_.over(effort_.spent()); }
     bool optimal() const {
         return best_ && best_->sim.remaps == 0 &&
                best_->sim.period_ns <= std::max(problem_.compute_ns, options_.bound_ns);
@@ -482,8 +479,7 @@ Built Search::run() {
 
 }  // namespace
 
-Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
-             Effort& effort) {
+Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first, Effort& effort) {
     return Search(problem, options, std::move(first), effort).run();
 }
 

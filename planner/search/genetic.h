@@ -16,7 +16,6 @@ namespace swapadvisor::planner {
 
 /// Searches from `first` (a plan of the simple planners for the shared allocation in program order, if there
 /// is one). Calls options.on_better from the calling thread. `effort` began with planning.
-Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first,
-             Effort& effort);
+Built search(const Problem& problem, const PlanOptions& options, std::optional<Built> first, Effort& effort);
 
 }  // namespace swapadvisor::planner

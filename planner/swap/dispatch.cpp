@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "planner/machine/host_pace.h"
 #include "planner/machine/lanes.h"
 #include "planner/swap/swap_planner.h"
 
@@ -31,6 +32,7 @@ struct Dispatcher::Pass {
     const SwapOptions& options;
     Dispatch& result;
     Link link;
+    HostPace host;
     std::int32_t n;
 
     std::vector<Progress> now_state, last_state;
@@ -59,6 +61,7 @@ struct Dispatcher::Pass {
           options(o),
           result(r),
           link(s.problem.rates),
+          host(s.problem.graph, s.sequence.order),
           n(s.ops) {}
 
     std::int32_t wanted(const Stay& s) const {
@@ -111,7 +114,7 @@ void Dispatcher::Pass::saved(std::int32_t stay, bool last) {
 }
 
 bool Dispatcher::Pass::start_op() {
-    if (running >= 0 || done == n || carried_pending > 0) return false;
+    if (running >= 0 || done == n || carried_pending > 0 || now < host.ready()) return false;
     if (ins_done < static_cast<std::size_t>(d.ins_needed_[done])) return false;
     for (std::int32_t i = d.births_at_[done]; i < d.births_at_[done + 1]; ++i)
         if (free_units[d.births_[i].region] < d.births_[i].units) return false;
@@ -203,6 +206,7 @@ void Dispatcher::Pass::op_done() {
     running = -1;
     op_end = never;
     ++done;
+    host.reach(static_cast<std::size_t>(done), now);
     for (std::int32_t i = d.save_at_[p]; i < d.save_at_[p + 1]; ++i) {
         const std::int32_t stay = d.save_list_[i];
         heap.push_back({wanted(stays[stay]), stay});
@@ -233,6 +237,7 @@ void Dispatcher::Pass::iterate() {
     result.out_busy.clear();
     if (out.busy) result.out_busy.push_back({0, never});
     done = 0;
+    host.reach(0, now);
     next_in = 0;
     ins_done = 0;
     in_blocked_until = 0;
@@ -260,7 +265,8 @@ void Dispatcher::Pass::iterate() {
         started |= start_op();
         started |= start_in();
         started |= start_out();
-        const std::int64_t next = std::min({op_end, in.event, out.event});
+        const std::int64_t issued = running >= 0 || host.ready() <= now ? never : host.ready();
+        const std::int64_t next = std::min({op_end, in.event, out.event, issued});
         if (next == never) {
             if (started) continue;
             result.ok = false;
@@ -287,6 +293,7 @@ std::vector<std::int64_t> Dispatcher::Pass::boundary() const {
     }
     for (std::size_t i = left_over_at; i < left_over.size(); ++i) state.push_back(left_over[i].stay);
     for (const Ready& ready : heap) state.push_back(ready.stay);
+    state.push_back(host.since_wait(now));
     state.push_back(-1);
     for (std::size_t i = next_in; i < result.in_order.size(); ++i) state.push_back(result.in_order[i]);
     for (std::size_t i = carried_at; i < carried.size(); ++i) state.push_back(carried[i]);
