@@ -178,10 +178,33 @@ def _():
     line = swapadvisor("plan", GRAPH, "-o", scratch("no.plan"), "--memory", "1MiB", code=1).stderr
     assert "limit" in line, line
     assert not os.path.exists(scratch("no.plan"))
-    swapadvisor("plan", GRAPH, "-o", scratch("no.plan"), "--memory", "100GiB", code=1)
     # Said before the search, not after it.
     line = swapadvisor("plan", GRAPH, "-o", "/proc/nonexistent/plan", "--memory", MEMORY, "--seconds", 100000, code=1).stderr
     assert "/proc/nonexistent/plan" in line, line
+
+
+@suite.test("what if the device had more memory")
+def more_memory():
+    graph = layers()
+    graph["device"]["memory_bytes"] = 400 << 20
+    path, plan = scratch("small-device.json", graph), scratch("what-if.plan")
+    figures = json.loads(swapadvisor("plan", path, "-o", plan, "--memory", "100GiB", "--json").stdout)
+    equal(figures["period_ns"], figures["compute_ns"])
+    equal(figures["transfers"], 0)
+    line = swapadvisor("simulate", path, plan, code=1).stderr  # on the device as it is, it is no plan
+    assert "more than the device's memory" in line, line
+
+
+@suite.test("the best plan against processor time, which can be the budget")
+def processor_time():
+    done = swapadvisor("plan", GRAPH, "-o", scratch("spent.plan"), "--memory", MEMORY, "--seconds", 100, "--processor-seconds", 0.2,
+                       "--threads", 1, "--json")
+    figures = json.loads(done.stdout)
+    best = figures["best_after"]
+    equal(best[-1]["period_ns"], figures["period_ns"])
+    for before, after in zip(best, best[1:]):
+        assert after["period_ns"] < before["period_ns"] and after["processor_s"] >= before["processor_s"], best
+    assert best[-1]["processor_s"] <= figures["processor_s"], figures
 
 
 @suite.test("wrong usage gets exit code 2")
