@@ -191,8 +191,8 @@ def more_memory():
     figures = json.loads(swapadvisor("plan", path, "-o", plan, "--memory", "100GiB", "--json").stdout)
     equal(figures["period_ns"], figures["compute_ns"])
     equal(figures["transfers"], 0)
-    line = swapadvisor("simulate", path, plan, code=1).stderr  # on the device as it is, it is no plan
-    assert "more than the device's memory" in line, line
+    done = swapadvisor("simulate", path, plan, code=1)  # on the device as it is, it is no plan
+    assert "more than the device's memory" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
 @suite.test("the best plan against processor time, which can be the budget")
