@@ -1,5 +1,7 @@
 #include "recorder/history.h"
 
+#include <bit>
+
 #include "recorder/signature.h"
 
 namespace swapadvisor {
@@ -114,6 +116,14 @@ std::uint64_t History::op(const OpView& op) {
     record.small_live = small_live_;
     record.token = mix(record.key, static_cast<std::uint64_t>(live_bytes_));
     record.prefix_hash = mod_add(mod_multiply(before, kBase), record.token % kPrime);
+    record.turn = record.token;
+    for (std::uint32_t i = 0; i < op.touch_count; ++i) {
+        std::uint64_t& last = buffers[touches[touch_begin + i].slot].last_op;
+        const int magnitude = last == kNever ? 64 : std::bit_width(seq - last);
+        record.turn = mix(record.turn, static_cast<std::uint64_t>(magnitude));
+        last = seq;
+    }
+    record.repeat = 0;
     record.function = op.function;
     record.range = range_;
     record.kind = op.kind;

@@ -65,8 +65,9 @@ struct BufferHistory {
     std::uint64_t range = 0;
     std::uint64_t birth_event = 0;
     std::uint64_t death_event = kNever;
-    std::uint64_t birth_op = 0;  ///< ops recorded before it
-    std::uint64_t place = 0;     ///< its place among the allocations of its class (large or small)
+    std::uint64_t birth_op = 0;      ///< ops recorded before it
+    std::uint64_t last_op = kNever;  ///< newest that touched it
+    std::uint64_t place = 0;         ///< its place among the allocations of its class (large or small)
     bool small = false;
     bool escaped = false;
 };
@@ -75,6 +76,8 @@ struct OpHistory {                  // History::op() sets every field
     std::uint64_t key = 0;          ///< match_key()
     std::uint64_t token = 0;        ///< key and the bytes live: equal in equal places of the loop
     std::uint64_t prefix_hash = 0;  ///< polynomial hash of all tokens up to and including this one
+    std::uint64_t turn = 0;         ///< token, and roughly how long ago each of its buffers was last touched
+    std::uint64_t repeat = 0;       ///< after how many ops the same work came back to its buffers; 0: unknown
     std::uint64_t function = 0;
     std::uint64_t range = 0;
     std::uint64_t event = 0;  ///< its index among the events

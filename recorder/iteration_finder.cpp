@@ -16,8 +16,10 @@ constexpr std::uint64_t kPeriodsKept = 12;  // instances in the history while a 
 constexpr std::size_t kShortestHistory = 1 << 13;
 constexpr std::uint64_t kShortestRun = 16;
 constexpr std::uint64_t kMaxMultiple =
-    4;  // buffers that take turns: the period is a multiple of the token period
-constexpr std::size_t kMaxSections = 8;  // marked sections that may form one iteration together
+    4;                                  // lives longer than the token period: the period is a multiple of it
+constexpr int kMaxJoins = 4;            // rings of several lengths
+constexpr std::uint64_t kLongRun = 32;  // instances in a row that are a loop of their own
+constexpr std::size_t kMaxSections = 64;  // marked sections that may form one iteration together
 constexpr std::size_t kKnownPeriods = 16;
 
 std::uint64_t run_needed(std::uint64_t period) {
@@ -47,7 +49,9 @@ std::uint64_t IterationFinder::op(const OpView& view) {
     // As much history as the loop needs while it holds; more again once it has been gone for long.
     if (++unlocked_ops_ > history_.ops.room() / 2) history_.enough(0);
     const std::uint64_t before = previous_same_window(i);
-    if (before != kNever) try_periods(i, i - before);
+    const std::uint64_t repeat = history_.ops[i].repeat = turns_.note(history_, i, max_period_);
+    if (before != kNever && try_periods(i, i - before)) return i;
+    if (repeat != 0 && (before == kNever || repeat != i - before)) try_period(i, repeat);
     return i;
 }
 
@@ -107,49 +111,87 @@ void IterationFinder::refuse(std::uint64_t period, std::uint64_t until) {
     refusals_[next_refusal_++ % refusals_.size()] = {period, until};
 }
 
-bool IterationFinder::whole_period_matches(std::uint64_t i, std::uint64_t period) const {
-    for (std::uint64_t j = i + 1 - period; j <= i; ++j)
-        if (!history_.same_place(j, period)) return false;
-    // Small buffers may leak a little. A loop that makes (or frees) one every few ops is initialisation (or
-    // the end).
+/// The newest of the `length` ops that end at `i` that is not at the place of its twin; kNever: none.
+std::uint64_t IterationFinder::last_mismatch(std::uint64_t i, std::uint64_t period,
+                                             std::uint64_t length) const {
+    for (std::uint64_t j = i + 1; j-- > i + 1 - length;)
+        if (!history_.same_place(j, period)) return j;
+    return kNever;
+}
+
+// Small buffers may leak a little. A loop that makes (or frees) one every few ops is initialisation (or the
+// end).
+bool IterationFinder::litters(std::uint64_t i, std::uint64_t period) const {
     const auto before = static_cast<std::int64_t>(history_.ops[i - period].small_live);
     const auto now = static_cast<std::int64_t>(history_.ops[i].small_live);
-    return static_cast<std::uint64_t>(std::abs(now - before)) * 4 <= period;
+    return static_cast<std::uint64_t>(std::abs(now - before)) * 4 > period;
 }
 
 bool IterationFinder::try_periods(std::uint64_t i, std::uint64_t distance) {
     for (std::uint64_t period = distance; period <= distance * kMaxMultiple; period += distance) {
         if (period > max_period_ || i + 1 < 2 * period) return false;
-        if (recently_refused(period, i) || !history_.tokens_repeat(i, period, period)) continue;
-        if (i + 1 - 2 * period < history_.oldest_op()) return false;
-        // A refusal is not looked at again for half a period, which keeps the cost per op constant.
-        if (!whole_period_matches(i, period)) {
-            refuse(period, i + 1 + period / 2);
-            continue;
-        }
-        if (!belongs_together(i, period)) {
-            refuse(period, i + 1 + period / 2);
-            continue;
-        }
-        const Window window =
-            choose_window(history_, i, period, [this](std::uint64_t op) { return first_seen(op); });
-        auto iteration = build_iteration(history_, window);
-        if (!iteration) {
-            refuse(period, i + 1 + period / 2);
-            continue;
-        }
-        // What was seen of this very loop before counts too: two steps between evaluations, again and again.
-        const std::uint64_t seen = remember_period(period, iteration->signature);
-        const std::uint64_t needed = run_needed(period);
-        unlocked_ops_ = 0;
-        std::size_t enough = kShortestHistory;
-        while (enough < kPeriodsKept * period) enough *= 2;
-        history_.enough(enough);
-        lock_ = {period, period, false, needed > seen ? needed - seen : 0, std::move(iteration)};
-        consider_delivery();
-        return true;
+        if (try_period(i, period)) return true;
     }
     return false;
+}
+
+bool IterationFinder::try_period(std::uint64_t i, std::uint64_t period) {
+    for (int round = 0; round < kMaxJoins; ++round) {
+        if (period > max_period_ || i + 1 < 2 * period || recently_refused(period, i) ||
+            !history_.tokens_repeat(i, period, period) || i + 1 - 2 * period < history_.oldest_op())
+            return false;
+        // A refusal is not looked at again for half a period, which keeps the cost per op constant.
+        const std::uint64_t other = last_mismatch(i, period, period);
+        if (other == kNever) return lock_on(i, period);
+        refuse(period, i + 1 + period / 2);
+        // The same work on other buffers: these come back after so many ops.
+        const std::uint64_t repeat = history_.ops[other].repeat;
+        if (repeat == 0) return false;
+        const std::uint64_t joined = common_multiple(period, repeat, max_period_);
+        if (joined == 0 || joined == period) return false;
+        period = joined;
+    }
+    return false;
+}
+
+// Two whole instances of the period end at `i`; so do more of a shorter one if it divides it.
+bool IterationFinder::lock_on(std::uint64_t i, std::uint64_t period) {
+    std::uint64_t rest = period;
+    for (std::uint64_t factor = 2; rest > 1; ++factor) {
+        if (factor * factor > rest) factor = rest;
+        if (rest % factor != 0) continue;
+        while (rest % factor == 0) rest /= factor;
+        const std::uint64_t shorter = period / factor;
+        if (history_.tokens_repeat(i, shorter, period) && last_mismatch(i, shorter, period) == kNever &&
+            lock_on(i, shorter))
+            return true;
+    }
+    const auto refused = [&] {
+        refuse(period, i + 1 + period / 2);
+        return false;
+    };
+    if (recently_refused(period, i)) return false;
+    if (litters(i, period) || !belongs_together(i, period)) return refused();
+    const Window window =
+        choose_window(history_, i, period, [this](std::uint64_t op) { return first_seen(op); });
+    auto iteration = build_iteration(history_, window);
+    if (!iteration) return refused();
+    // What was seen of this very loop before counts too: two steps between evaluations, again and again. Not
+    // where a few ops come twice in a row by chance.
+    const std::uint64_t before = remember_period(period, iteration->signature);
+    const std::uint64_t seen = period >= kShortestRun / 2 ? before : 0;
+    const std::uint64_t needed = run_needed(period);
+    unlocked_ops_ = 0;
+    std::size_t enough = kShortestHistory;
+    while (enough < kPeriodsKept * period) enough *= 2;
+    history_.enough(enough);
+    // It may have gone on for longer than the two instances.
+    std::uint64_t run = period;
+    const std::uint64_t oldest = history_.oldest_op();
+    while (run < needed && i + 1 > oldest + run + period && history_.same_place(i - run, period)) ++run;
+    lock_ = {period, run, false, needed > seen ? needed - seen : 0, std::move(iteration)};
+    consider_delivery();
+    return true;
 }
 
 std::uint64_t IterationFinder::remember_period(std::uint64_t period, std::uint64_t signature) {
@@ -175,12 +217,13 @@ bool IterationFinder::belongs_together(std::uint64_t i, std::uint64_t period) co
         const std::uint64_t inner = known.period;
         if (inner * 2 > period) continue;
         std::vector<bool> covered(period, false);
-        std::uint64_t run = 0;
+        std::uint64_t run = 0, breaks = 0;
         bool any = false;
         // Starts early, in the period before: the loop is cyclic, and a run may lie across the window's
         // start.
         for (std::uint64_t j = begin - inner; j <= i; ++j) {
             run = history_.same_place(j, inner) ? run + 1 : 0;
+            breaks += run == 0 && j >= begin;
             if (run < inner) continue;
             any = true;
             if (run == inner) {
@@ -190,7 +233,13 @@ bool IterationFinder::belongs_together(std::uint64_t i, std::uint64_t period) co
             covered[(j + period - begin) % period] = true;
         }
         if (!any) continue;
-        if (std::all_of(covered.begin(), covered.end(), [](bool c) { return c; })) return false;
+        if (std::all_of(covered.begin(), covered.end(), [](bool c) { return c; })) {
+            // Without a break it is instances of the known one and nothing else; with breaks these are on
+            // other buffers each time. A long one that runs for long each time explains the run itself.
+            const bool itself = inner >= kShortPeriod && breaks * kLongRun * inner <= period;
+            if (breaks == 0 || itself) return false;
+            continue;
+        }
         if (!extra_belongs(i, period, covered)) return false;
     }
     return true;
@@ -273,7 +322,11 @@ void IterationFinder::end_loop(std::uint64_t end) {
     }
     // Places were not kept up while the loop held: its last instance stands for all.
     if (lock_.period != 0 && !lock_.iteration->marked)
-        for (std::uint64_t i = end - lock_.period; i < end; ++i) previous_same_window(i);
+        for (std::uint64_t i = end - lock_.period; i < end; ++i) {
+            previous_same_window(i);
+            turns_.note(history_, i, max_period_);
+            history_.ops[i].repeat = lock_.period;
+        }
     lock_ = {};
 }
 
@@ -360,7 +413,7 @@ bool IterationFinder::try_marked(std::size_t sections) {
         }
         return true;
     }
-    if (!whole_period_matches(last, period)) return false;
+    if (last_mismatch(last, period, period) != kNever || litters(last, period)) return false;
     const Window window{middle.op, end.op, middle.event, end.event};
     auto iteration = build_iteration(history_, window);
     if (!iteration) return false;

@@ -1,14 +1,19 @@
 // Finds the repeating iteration in a program's op sequence, online, without help.
 //
 // Method. Every op has a token (match key and bytes live); a polynomial prefix hash compares any two
-// stretches in O(1). The last place where the same four tokens were met proposes a period; it is accepted
+// stretches in O(1). The last place where the same four tokens were met proposes a period, and so does the
+// last place where the same work touched the same buffers (TurnTable): buffers that take turns, however many,
+// make the period a multiple of the distance at which the work repeats. A period is accepted
 // when two whole instances have equal tokens *and* each op touches the same buffers as its twin (or buffers
 // born at the same place of their own instance, see History::same_place), and the bytes live close. That
-// refuses loops over layers, initialisation, and anything that grows. While it holds, one comparison per op
-// keeps it. A longer period that contains several instances of a known one (gradient accumulation, several
+// refuses loops over layers, initialisation, and anything that grows. Where only the buffers differ, the
+// distance at which the differing op's buffers come back is joined in (least common multiple). While a period
+// holds, one comparison per op keeps it. A longer period that contains several instances of a known one
+// (gradient accumulation, several
 // critic steps, but also evaluation every k steps or a short last batch) replaces it only when what it adds
 // belongs to the step: work on persistent buffers or with functions of its own, and not just a pass over
-// other input. Marks by the program override all that from the second mark on.
+// other input; or when it is instances of the known one on other buffers each time (equal launches in a row).
+// Marks by the program override all that from the second mark on.
 //
 // Amortised O(1) per op, memory bounded by `max_ops`. Not thread-safe. Deterministic.
 #pragma once
@@ -22,6 +27,7 @@
 #include "recorder/history.h"
 #include "recorder/iteration.h"
 #include "recorder/iteration_builder.h"
+#include "recorder/turn_table.h"
 
 namespace swapadvisor {
 
@@ -76,7 +82,10 @@ class IterationFinder {
     std::uint64_t first_seen(std::uint64_t i) const;
     std::uint64_t previous_same_window(std::uint64_t i);
     bool try_periods(std::uint64_t i, std::uint64_t distance);
-    bool whole_period_matches(std::uint64_t i, std::uint64_t period) const;
+    bool try_period(std::uint64_t i, std::uint64_t period);
+    bool lock_on(std::uint64_t i, std::uint64_t period);
+    std::uint64_t last_mismatch(std::uint64_t i, std::uint64_t period, std::uint64_t length) const;
+    bool litters(std::uint64_t i, std::uint64_t period) const;
     bool belongs_together(std::uint64_t i, std::uint64_t period) const;
     bool extra_belongs(std::uint64_t i, std::uint64_t period, const std::vector<bool>& inner) const;
     bool recently_refused(std::uint64_t period, std::uint64_t i) const;
@@ -112,7 +121,8 @@ class IterationFinder {
     struct Place {
         std::uint64_t window = 0, op = kNever;
     };
-    std::vector<Place> last_place_;   // direct-mapped by window hash
+    std::vector<Place> last_place_;  // direct-mapped by window hash
+    TurnTable turns_;
     std::vector<Place> first_place_;  // open addressing; stops taking entries when three quarters full
     std::size_t first_place_used_ = 0;
 
