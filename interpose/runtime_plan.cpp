@@ -38,6 +38,7 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
       switch_(residency_),
       timer_(state.api, config().timing),
       sampler_(residency_) {
+    choose_timing();
     switch_.may_install = [this] { return !state_.timeline->capturing(); };
     // What small allocations may still grow by costs little where the limit is large.
     reserve_pages_ =
@@ -57,7 +58,7 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
         });
     };
     switch_.on_change = [this](bool planned, const std::string& line) {
-        timer_.set_enabled(!planned);
+        choose_timing();
         if (!planned) state_.count(line);
         if (planned) {
             measured_ns_ = -1;
@@ -103,6 +104,7 @@ void PlanDirector::after_op(Mark mark) {
     sampling_ = false;
     if ((seq & 255) == 0) sampler_.poll(*managed_.recorder);
     timer_.after_op(*managed_.recorder);
+    if (timing_need_.look(seq)) choose_timing();
     if (managed_.recorder->version() != seen_version_ || seq >= plan_at_seq_) look_at_recorder();
     if (!outgrown_.empty()) plan_again();
     if (any_ready_.load(std::memory_order_relaxed)) collect_ready();
@@ -167,6 +169,14 @@ bool PlanDirector::requested(std::uint64_t signature) const {
     return std::find(requested_.begin(), requested_.end(), signature) != requested_.end();
 }
 
+// A trace is there to be planned from: all of it is timed until a loop is found; so is a loop that a plan is
+// to be made for.
+void PlanDirector::choose_timing() {
+    const bool all = (!config().trace_path.empty() && seen_version_ == 0) || plan_at_seq_ != kNever;
+    const bool wanted = !planned() && timing_need_.wanted(next_seq_, residency_.near_limit(), all);
+    if (wanted != timer_.enabled()) timer_.set_enabled(wanted);
+}
+
 void PlanDirector::look_at_recorder() {
     const std::uint64_t version = managed_.recorder->version();
     if (version == seen_version_) {
@@ -178,19 +188,23 @@ void PlanDirector::look_at_recorder() {
     const auto steady = managed_.recorder->steady();
     if (!steady || steady->ops.empty() || requested(steady->signature)) return;
     // A loop that fits the limit as a whole needs no plan, wherever the rest of the program's memory is.
-    std::int64_t used_bytes = 0;
+    std::int64_t used_bytes = 0, used_pages = 0;
+    const auto page = static_cast<std::int64_t>(residency_.options().page_bytes);
     for (const TensorRecord& tensor : steady->tensors)
-        if (!tensor.small && !tensor.escaped) used_bytes += tensor.bytes;
+        if (!tensor.small && !tensor.escaped) {
+            used_bytes += tensor.bytes;
+            used_pages += (tensor.bytes + page - 1) / page;
+        }
     if (logging(LogTopic::plan))
         say("iteration of %zu ops found, %lld bytes of tensors, signature %016llx", steady->ops.size(),
             static_cast<long long>(used_bytes), static_cast<unsigned long long>(steady->signature));
-    if (used_bytes <= room()) {
-        if (!residency_.over_limit()) timer_.set_enabled(false);
+    if (used_pages * page <= room()) {
+        timing_need_.loop_found(next_seq_, steady->ops.size());
         return;
     }
     // Until there is a plan, its order tells what is used next.
     if (!switch_.knows(steady->signature)) switch_.know(std::make_shared<IterationScript>(steady));
-    if (!planned()) timer_.set_enabled(true);
+    timing_need_.loop_found(next_seq_, steady->ops.size());
     // One more iteration, so that its timings have come in.
     plan_signature_ = steady->signature;
     plan_at_seq_ = next_seq_ + steady->ops.size();

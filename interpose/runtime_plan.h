@@ -15,6 +15,7 @@
 #include "interpose/content_sampler.h"
 #include "recorder/op_timer.h"
 #include "recorder/recorder.h"
+#include "recorder/timing_need.h"
 #include "replayer/plan_switch.h"
 #include "replayer/residency.h"
 
@@ -70,6 +71,7 @@ class PlanDirector {
     std::int64_t room() const;  ///< device memory that a plan may use
     bool requested(std::uint64_t signature) const;
     void look_at_recorder();
+    void choose_timing();
     void request();
     void submit(std::shared_ptr<const IterationScript> script, bool again = false);
     void plan_again();
@@ -89,6 +91,7 @@ class PlanDirector {
     Residency& residency_;
     PlanSwitch switch_;
     OpTimer timer_;
+    TimingNeed timing_need_;
     ContentSampler sampler_;
     bool sampling_ = false;  ///< the op in progress is looked at
     std::uint64_t next_seq_ = 0;

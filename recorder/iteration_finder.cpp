@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <unordered_set>
 
+#include "recorder/nested_loops.h"
 #include "recorder/signature.h"
 
 namespace swapadvisor {
@@ -11,14 +11,12 @@ namespace {
 
 constexpr std::uint64_t kWindow = 4;        // ops that propose a period together
 constexpr std::size_t kPlaces = 1 << 16;    // entries of each place table
-constexpr std::uint64_t kShortPeriod = 64;  // shorter ones must be seen three times, longer ones twice
 constexpr std::uint64_t kPeriodsKept = 12;  // instances in the history while a loop holds: medians need some
 constexpr std::size_t kShortestHistory = 1 << 13;
 constexpr std::uint64_t kShortestRun = 16;
 constexpr std::uint64_t kMaxMultiple =
-    4;                                  // lives longer than the token period: the period is a multiple of it
-constexpr int kMaxJoins = 4;            // rings of several lengths
-constexpr std::uint64_t kLongRun = 32;  // instances in a row that are a loop of their own
+    4;                        // lives longer than the token period: the period is a multiple of it
+constexpr int kMaxJoins = 4;  // rings of several lengths
 constexpr std::size_t kMaxSections = 64;  // marked sections that may form one iteration together
 constexpr std::size_t kKnownPeriods = 16;
 
@@ -212,98 +210,9 @@ std::uint64_t IterationFinder::remember_period(std::uint64_t period, std::uint64
 
 // Is the period that ends at `i` one iteration, or instances of a known one with something else in between?
 bool IterationFinder::belongs_together(std::uint64_t i, std::uint64_t period) const {
-    const std::uint64_t begin = i + 1 - period;
-    for (const Known& known : known_) {
-        const std::uint64_t inner = known.period;
-        if (inner * 2 > period) continue;
-        std::vector<bool> covered(period, false);
-        std::uint64_t run = 0, breaks = 0;
-        bool any = false;
-        // Starts early, in the period before: the loop is cyclic, and a run may lie across the window's
-        // start.
-        for (std::uint64_t j = begin - inner; j <= i; ++j) {
-            run = history_.same_place(j, inner) ? run + 1 : 0;
-            breaks += run == 0 && j >= begin;
-            if (run < inner) continue;
-            any = true;
-            if (run == inner) {
-                for (std::uint64_t k = j + 1 - 2 * inner; k <= j; ++k)
-                    covered[(k + period - begin) % period] = true;
-            }
-            covered[(j + period - begin) % period] = true;
-        }
-        if (!any) continue;
-        if (std::all_of(covered.begin(), covered.end(), [](bool c) { return c; })) {
-            // Without a break it is instances of the known one and nothing else; with breaks these are on
-            // other buffers each time. A long one that runs for long each time explains the run itself.
-            const bool itself = inner >= kShortPeriod && breaks * kLongRun * inner <= period;
-            if (breaks == 0 || itself) return false;
-            continue;
-        }
-        if (!extra_belongs(i, period, covered)) return false;
-    }
-    return true;
-}
-
-// What the longer period adds to the instances of the known one: does it belong to the step (an optimiser
-// update, the other network's turn), or is it a pass of its own (evaluation, a short last batch)?
-bool IterationFinder::extra_belongs(std::uint64_t i, std::uint64_t period,
-                                    const std::vector<bool>& inner) const {
-    const std::uint64_t begin = i + 1 - period;
-    const std::uint64_t first_event = history_.ops[begin].event;
-    std::unordered_set<std::uint64_t> keys, functions;
-    std::unordered_set<BufferSlot> state, own_state, updated;
-    std::int64_t state_bytes = 0, updated_bytes = 0, input_bytes = 0;
-    const auto for_state = [&](const OpHistory& op, auto&& body) {
-        for (std::uint32_t t = 0; t < op.touch_count; ++t) {
-            const BufferSlot slot = history_.touches[op.touch_begin + t].slot;
-            const BufferHistory& b = history_.buffers[slot];
-            if (b.birth_event < first_event && b.death_event == kNever) body(slot, b);
-        }
-    };
-    const auto copied = [&](const OpHistory& op) {
-        return op.kind == OpKind::memcpy_h2d
-                   ? std::int64_t{op.geometry[0]} + (std::int64_t{op.geometry[1]} << 32)
-                   : 0;
-    };
-    for (std::uint64_t j = 0; j < period; ++j) {
-        if (!inner[j]) continue;
-        const OpHistory& op = history_.ops[begin + j];
-        keys.insert(op.key);
-        if (op.kind == OpKind::kernel) functions.insert(op.function);
-        input_bytes = std::max(input_bytes, copied(op));
-        for_state(op, [&](BufferSlot slot, const BufferHistory& b) {
-            if (state.insert(slot).second) state_bytes += b.bytes;
-        });
-    }
-    std::size_t on_state = 0, on_own_state = 0;
-    bool brings_input = false;
-    for (std::uint64_t j = 0; j < period; ++j) {
-        if (inner[j]) continue;
-        const OpHistory& op = history_.ops[begin + j];
-        const bool new_key = !keys.count(op.key);
-        const bool own_function = op.kind == OpKind::kernel && !functions.count(op.function);
-        bool any = false, own = false;
-        for_state(op, [&](BufferSlot slot, const BufferHistory& b) {
-            any = true;
-            if (!state.count(slot)) {
-                own = true;
-                own_state.insert(slot);
-            } else if (own_function && updated.insert(slot).second) {
-                updated_bytes += b.bytes;
-            }
-        });
-        if (!new_key && !own)
-            continue;  // what the inner instances do too: a first micro-step that makes its gradients
-        on_state += any;
-        on_own_state += own;
-        if (copied(op) > 0 && copied(op) >= input_bytes / 4) brings_input = true;
-    }
-    // Another network or the optimiser's state: many buffers, not just a resident test set.
-    const bool has_own_state =
-        own_state.size() >= std::max<std::size_t>(3, state.size() / 4) && 2 * on_own_state >= on_state;
-    const bool updates_state = 2 * updated_bytes >= state_bytes && updated_bytes > 0;
-    return has_own_state || (updates_state && !brings_input);
+    return std::all_of(known_.begin(), known_.end(), [&](const Known& known) {
+        return is_one_iteration(history_, i, period, known.period);
+    });
 }
 
 // The loop in force has ended before op `end`.

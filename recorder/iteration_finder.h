@@ -87,7 +87,6 @@ class IterationFinder {
     std::uint64_t last_mismatch(std::uint64_t i, std::uint64_t period, std::uint64_t length) const;
     bool litters(std::uint64_t i, std::uint64_t period) const;
     bool belongs_together(std::uint64_t i, std::uint64_t period) const;
-    bool extra_belongs(std::uint64_t i, std::uint64_t period, const std::vector<bool>& inner) const;
     bool recently_refused(std::uint64_t period, std::uint64_t i) const;
     void refuse(std::uint64_t period, std::uint64_t until);
     std::uint64_t remember_period(std::uint64_t period, std::uint64_t signature);

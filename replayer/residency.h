@@ -187,6 +187,10 @@ class Residency {
     bool over_limit() const {
         return large_live_bytes_ + arena_.held_bytes() > memory_.limit_pages() * options_.page_bytes;
     }
+    /// It holds seven eighths of that, or more.
+    bool near_limit() const {
+        return (large_live_bytes_ + arena_.held_bytes()) * 8 > memory_limit_bytes() * 7;
+    }
     std::uint64_t memory_limit_bytes() const { return memory_.limit_pages() * options_.page_bytes; }
     std::uint64_t live_buffers() const { return buffers_.size() - free_ids_.size(); }
     std::uint64_t escaped_pages() const { return escaped_pages_; }

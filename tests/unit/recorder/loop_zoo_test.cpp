@@ -121,6 +121,13 @@ std::vector<Shape> zoo() {
                     found.also = {1};
                     return found;
                 });
+    add("ring of 8, nine equal launches and one the other way round", [](Program& p) {
+        const auto x = buffers(p, 1), y = buffers(p, 8);
+        return loop(p, 80, 8, [&](int s) {
+            for (int k = 0; k < 9; ++k) p.kernel(kForward, 1, {x[0], y[s % 8]});
+            p.kernel(kForward, 1, {y[s % 8], x[0]});
+        });
+    });
     for (const int length : {2, 5, 8, 40})
         add("chain of " + std::to_string(length) + " equal layers",
             [=](Program& p) { return chain(p, length, 4 * kMiB); });
