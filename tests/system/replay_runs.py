@@ -18,7 +18,7 @@ class Runs:
         folder = self.suite.scratch
         stats, report = (os.path.join(folder, name) for name in ("stats.json", "report.txt"))
         for file in os.listdir(folder):
-            if file.startswith(("stats.json", "report.txt")):
+            if file.startswith(("stats.json", "report")):
                 os.remove(os.path.join(folder, file))
         env = {"SOFTGPU_OPTIONS": f"{device},stats={stats}" + (",racecheck" if limit and racecheck else "")}
         if limit:
@@ -28,7 +28,7 @@ class Runs:
                               timeout=timeout)
         done.stats = json.load(open(stats)) if os.path.exists(stats) else {}
         done.reports = [json.load(open(os.path.join(folder, file))) for file in sorted(os.listdir(folder))
-                        if file.startswith("report.txt") and file.endswith(".json")]
+                        if file.startswith("report") and file.endswith(".json")]
         done.report = json.load(open(report + ".json")) if os.path.exists(report + ".json") else {}
         done.said = {entry["what"]: entry["count"] for entry in done.report.get("fallbacks", [])}
         return done
