@@ -65,7 +65,7 @@ $(BUILD)/obj/%.o: %.S
 CATCH_MAIN := $(BUILD)/obj/tests/unit/main.o
 
 include planner/build.mk recorder/build.mk replayer/build.mk interpose/build.mk
-include tests/softgpu/build.mk tests/workloads/build.mk tests/build.mk
+include tests/softgpu/build.mk tests/workloads/build.mk tests/frameworks/pytorch/build.mk tests/build.mk
 ifneq ($(filter address thread,$(SAN)),)
 # Their runtimes must be the first thing in a process and hook what the shim hooks: what preloads cannot run. The units
 # link the runtime, and these system tests run programs of ours alone.

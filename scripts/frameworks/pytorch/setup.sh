@@ -12,7 +12,7 @@ TRITON=3.9.0
 
 installed() {
     [ -x "$venv/bin/python" ] && [ -e "$home/links/libnccl.so.2" ] && [ -d "$site/torch-$TORCH.dist-info" ] &&
-        [ -d "$site/triton-$TRITON.dist-info" ] && [ -d "$site/numpy" ]
+        [ -d "$site/triton-$TRITON.dist-info" ] && [ -d "$site/numpy" ] && [ -e "$site/softgpu_torch_ops.py" ]
 }
 site=$(echo "$venv"/lib/python3.*/site-packages)
 installed && exit 0
@@ -25,5 +25,10 @@ echo "pytorch: installing torch $TORCH and triton $TRITON into $venv (0.8 GB to 
     "$venv/bin/pip" install -q filelock 'typing-extensions>=4.13' sympy networkx jinja2 fsspec numpy 'setuptools>=77' >&2 || {
     echo "error: PyTorch could not be installed from PyPI; check the network and run this again" >&2; exit 3; }
 site=$(echo "$venv"/lib/python3.*/site-packages)
+# PyTorch loads what names itself a backend at import: the kernels of our own, where SOFTGPU_TORCH_OPS names them.
+cp "$root/tests/frameworks/pytorch/autoload.py" "$site/softgpu_torch_ops.py"
+mkdir -p "$site/softgpu_torch_ops-1.dist-info"
+printf 'Metadata-Version: 2.1\nName: softgpu-torch-ops\nVersion: 1\n' > "$site/softgpu_torch_ops-1.dist-info/METADATA"
+printf '[torch.backends]\nsoftgpu_torch_ops = softgpu_torch_ops:load\n' > "$site/softgpu_torch_ops-1.dist-info/entry_points.txt"
 "$here/make_link_stubs.py" "$site/torch" "$home/links" >&2 ||
     { echo "error: the link stubs could not be made; a C compiler and binutils are needed" >&2; exit 3; }

@@ -20,7 +20,9 @@ void Lowering::load_store(const InstAst& i) {
     bool store = i.op == "st";
     operands(2, 3);  // a cache policy may follow
     const Operand& address = i.operands[store ? 0 : 1];
-    const Operand& data = i.operands[store ? 1 : 0];
+    const Operand& given = i.operands[store ? 1 : 0];
+    // A vector of one in braces is its element; Triton writes all its loads and stores so.
+    const Operand& data = given.kind == Operand::vector && given.list.size() == 1 ? given.list[0] : given;
     if (address.kind != Operand::address) bad("expected an address in brackets");
     Type type = type_of(i);
     int n = vector_length(i);

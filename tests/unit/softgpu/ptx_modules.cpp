@@ -164,6 +164,21 @@ TEST_CASE("wrong text is an error with its line", "[ptx]") {
     REQUIRE(error_of({}).find("no PTX text") != std::string::npos);
 }
 
+TEST_CASE("a vector of one element in braces is its element", "[ptx]") {
+    TestMemory memory;
+    auto module = load(
+        {kHead +
+         ".visible .entry k(.param .u64 io)\n{\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\n.reg .pred %p<2>;\n"
+         "ld.param.u64 %rd1, [io];\nsetp.eq.u64 %p1, %rd1, %rd1;\n@%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];\n"
+         "@%p1 st.global.b32 [ %rd1 + 4 ], { %r1 };\n@!%p1 st.global.b32 [ %rd1 + 0 ], { %r1 };\nret;\n}\n"},
+        memory);
+    Array<u32> io(memory, 2);
+    io[0] = 77;
+    REQUIRE(run(*module, "k", memory, {1, 1, 1}, {1, 1, 1}, Params(io)).fault == Fault::none);
+    REQUIRE(io[0] == 77);
+    REQUIRE(io[1] == 77);
+}
+
 TEST_CASE("comments, scopes and odd layout parse", "[ptx]") {
     TestMemory memory;
     auto module = load(
