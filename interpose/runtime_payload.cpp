@@ -152,7 +152,7 @@ struct PayloadFindings {
 };
 
 CUresult RuntimeState::keep_in_place(Buffer& buffer, const char* reason) {
-    if (buffer.small || buffer.escaped != nullptr) return CUDA_SUCCESS;
+    if ((buffer.small && buffer.page == nullptr) || buffer.escaped != nullptr) return CUDA_SUCCESS;
     const RelaxedCapture outside = outside_captures();
     const CUresult result = buffer.owner->set_escaped(buffer, reason);
     for (auto& m : contexts)

@@ -32,7 +32,9 @@ struct Buffer {
     AddressRange range;             ///< large ones: their own
     Residency* owner = nullptr;
 
-    bool small = false;  ///< lives in the arena, always resident
+    bool small = false;    ///< shares physical memory with others: the arena's, or that of `page`
+    bool packed = false;   ///< is itself a page of small ones (replayer/residency_pages.cpp), which move with it
+    Buffer* page = nullptr;  ///< of a small one: what has to be resident for it; null: it never leaves
     bool live = false;
     bool freed = false;  ///< by the program, but something (a graph) still names it
     Place place = Place::empty;

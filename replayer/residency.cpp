@@ -7,7 +7,6 @@
 
 namespace swapadvisor {
 namespace {
-constexpr OwnerId kSlabFlag = OwnerId{1} << 31;
 bool writes(const BufferUse& use) {
     return (static_cast<int>(use.access) & static_cast<int>(Access::write)) != 0;
 }
@@ -23,7 +22,8 @@ Residency::Residency(const DriverApi& api, Timeline& timeline, CUcontext context
       addresses_(api, options_.page_bytes, options_.region_bytes),
       memory_(api, device, options_.page_bytes, options_.limit_bytes / options_.page_bytes),
       host_(api, context, options_.host_limit_bytes),
-      arena_(options_.page_bytes) {}
+      arena_(options_.page_bytes),
+      packed_(options_.page_bytes) {}
 
 std::unique_ptr<Residency> Residency::create(const DriverApi& api, Timeline& timeline, CUcontext context,
                                              CUdevice device, ResidencyOptions options, CUresult& result) {
@@ -96,7 +96,7 @@ CUresult Residency::allocate(std::uint64_t bytes, BufferId id, Buffer*& out, std
     buffer.small = bytes < options_.arena_below;
     CUresult result;
     if (buffer.small) {
-        result = allocate_small(buffer);
+        result = bytes < options_.resident_below ? allocate_small(buffer) : allocate_packed(buffer);
     } else if (planned_tensor >= 0 && pool_ && pool_->bind(planned_tensor, buffer)) {
         addresses_.set_owner(buffer.range, buffer.index);
         result = CUDA_SUCCESS;
@@ -217,8 +217,9 @@ void Residency::release(Buffer& buffer) {
     guard.add(buffer.saved);
     if (options_.sync_free) timeline_.wait(guard);
     if (buffer.small) {
-        arena_.set_owner(arena_.slab_of(buffer.address), buffer.address, buffer.block_bytes, 0);
-        arena_.give(buffer.address, buffer.block_bytes, guard);
+        Arena& arena = buffer.page != nullptr ? packed_ : arena_;
+        arena.set_owner(arena.slab_of(buffer.address), buffer.address, buffer.block_bytes, 0);
+        arena.give(buffer.address, buffer.block_bytes, guard);
         drop_buffer(buffer);
         return;
     }
@@ -244,8 +245,9 @@ void Residency::release(Buffer& buffer) {
 Buffer* Residency::find(CUdeviceptr address) const {
     OwnerId owner = addresses_.find(address);
     if (owner == 0) return nullptr;
-    if (owner & kSlabFlag) {
-        owner = arena_.find(owner & ~kSlabFlag, address);
+    if (owner & (kSlabFlag | kPageFlag)) {
+        const Arena& arena = owner & kPageFlag ? packed_ : arena_;
+        owner = arena.find(owner & ~(kSlabFlag | kPageFlag), address);
         if (owner == 0) return nullptr;
     }
     return buffers_[owner - 1].get();
@@ -333,7 +335,7 @@ Outcome Residency::attempt(const BufferUse* uses, std::size_t count, QueueId que
             Buffer& b = *uses[i].buffer;
             const bool had_pool = pool_ != nullptr;
             Outcome got = CUDA_SUCCESS;
-            if (!b.backed) got = pool_ ? pool_->claim(b) : attach(b);
+            if (!b.backed) got = pool_ && !b.packed ? pool_->claim(b) : attach(b);
             if (had_pool && got.is(Outcome::Kind::crowded)) {
                 const Outcome moved = move_into_pool(uses, count);
                 if (moved.ok()) {
@@ -405,7 +407,7 @@ Outcome Residency::attempt_map(const BufferUse* uses, std::size_t count) {
     for (std::size_t i = 0; i < count;) {
         Buffer& b = *uses[i].buffer;
         Outcome got = CUDA_SUCCESS;
-        if (!b.backed) got = pool_ ? pool_->claim(b) : attach(b);
+        if (!b.backed) got = pool_ && !b.packed ? pool_->claim(b) : attach(b);
         if (pool_ && (got.is(Outcome::Kind::elsewhere) || got.is(Outcome::Kind::crowded))) {
             if (const CUresult left = leave_plan("a capture needs other memory than the plan's");
                 left != CUDA_SUCCESS)
@@ -420,8 +422,13 @@ Outcome Residency::attempt_map(const BufferUse* uses, std::size_t count) {
 }
 
 CUresult Residency::set_escaped(Buffer& b, const char* reason) {
-    if (b.small || b.escaped != nullptr) return CUDA_SUCCESS;
-    CUresult result = pool_ ? leave_plan("memory of the plan may not move any more") : CUDA_SUCCESS;
+    if (b.escaped != nullptr) return CUDA_SUCCESS;
+    if (b.small) {
+        const CUresult result = b.page != nullptr ? set_escaped(*b.page, reason) : CUDA_SUCCESS;
+        if (result == CUDA_SUCCESS) b.escaped = reason;
+        return result;
+    }
+    CUresult result = pool_ && !b.packed ? leave_plan("memory of the plan may not move any more") : CUDA_SUCCESS;
     const BufferUse use{&b};
     if (result == CUDA_SUCCESS) result = insist(&use, 1, [&] { return attempt_escape(b); });
     if (result != CUDA_SUCCESS) {
@@ -432,7 +439,7 @@ CUresult Residency::set_escaped(Buffer& b, const char* reason) {
     }
     if (b.escaped != nullptr) return CUDA_SUCCESS;  // by another thread, meanwhile
     b.escaped = reason;
-    escaped_pages_ += b.pages();
+    if (!b.packed) escaped_pages_ += b.pages();
     return CUDA_SUCCESS;
 }
 
@@ -442,7 +449,7 @@ CUresult Residency::set_escaped(Buffer& b, const char* reason) {
 bool Residency::reclaim_host() {
     bool any = false;
     for (const bool stale : {true, false}) {
-        for_each_large([&](Buffer& b) {
+        const auto give = [&](Buffer& b) {
             if (!b.host || b.place != Place::resident || !b.backed || b.dirty != stale ||
                 (!stale && b.stamp == stamp_))
                 return;
@@ -453,7 +460,9 @@ bool Residency::reclaim_host() {
             b.host = {};
             b.dirty = true;
             any = true;
-        });
+        };
+        for_each_large(give);
+        for (auto& page : pages_) give(*page);
         if (any) break;
     }
     return any;
@@ -499,12 +508,12 @@ CUresult Residency::save(Buffer& buffer, Mark after) {
 
 void Residency::note_out(Buffer& buffer, std::uint64_t bytes) {
     counts_.bytes_out += bytes;
-    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::out, bytes);
+    if (options_.on_swap && !buffer.packed) options_.on_swap(buffer, SwapEvent::out, bytes);
 }
 
 void Residency::note_drop(Buffer& buffer) {
     ++counts_.clean_drops;
-    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::drop, 0);
+    if (options_.on_swap && !buffer.packed) options_.on_swap(buffer, SwapEvent::drop, 0);
 }
 
 bool Residency::check_contents() {
@@ -531,7 +540,7 @@ CUresult Residency::copy_in(Buffer& buffer, Mark after) {
     buffer.place = Place::resident;
     buffer.dirty = buffer.believed_clean = false;
     counts_.bytes_in += buffer.bytes;
-    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::in, buffer.bytes);
+    if (options_.on_swap && !buffer.packed) options_.on_swap(buffer, SwapEvent::in, buffer.bytes);
     return CUDA_SUCCESS;
 }
 
