@@ -166,7 +166,12 @@ CUresult RuntimeState::allocate(ManagedContext& m, CUdeviceptr* out, std::size_t
     low = std::min<std::uint64_t>(low, m.residency->addresses().low());
     high = std::max<std::uint64_t>(high, m.residency->addresses().high());
     m.director->steering().allocated(*buffer);
-    m.recorder->allocate(id, static_cast<std::int64_t>(bytes), buffer->small, site, stream);
+    if (Buffer* const page = buffer->page; page != nullptr && page->id == kNoBuffer) {
+        page->id = next_buffer++;
+        m.recorder->allocate(page->id, static_cast<std::int64_t>(page->bytes), false, site, stream, true);
+    }
+    m.recorder->allocate(id, static_cast<std::int64_t>(bytes), buffer->small, site, stream,
+                         buffer->page != nullptr);
     m.habits.allocated(id, bytes, buffer->small);
     live.fetch_add(1, std::memory_order_relaxed);
     *out = buffer->address;

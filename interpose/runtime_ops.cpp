@@ -26,7 +26,7 @@ QueueId RuntimeState::queue_for(CUcontext context, CUstream stream, DefaultStrea
 // The driver checks addresses when it records a node, so there has to be a mapping; the contents come at each
 // launch.
 CUresult RuntimeState::map_for_capture(PendingOp& op) {
-    add_pages(op);
+    add_pages(op.uses);
     const RelaxedCapture outside = outside_captures();
     for (std::size_t i = 0; i < contexts.size(); ++i) {
         ManagedContext* const m = contexts[i].get();  // the list may change while it waits
@@ -66,17 +66,11 @@ void RuntimeState::add_use(PendingOp& op, Buffer* buffer, Access access, bool ov
     op.uses.push_back({buffer, access, overwrites});
 }
 
-// What small buffers share has to be resident for them. Recorder and matcher know the buffers alone.
-void RuntimeState::add_pages(PendingOp& op) {
-    const std::size_t count = op.uses.size();
-    for (std::size_t i = 0; i < count; ++i)
-        if (Buffer* const page = op.uses[i].buffer->page; page != nullptr) add_use(op, page, op.uses[i].access);
-}
-
 void RuntimeState::add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra) {
     const bool all =
         named_by(info, params, extra, [&](Buffer* buffer) { add_use(op, buffer, Access::read_write); });
     if (all) return;
+    add_pages(op.uses);
     const bool known = params == nullptr || info.layout_known;
     add_whatever_fits(op, info,
                       known ? "an argument points into our addresses, but to no memory that there is"
@@ -157,6 +151,7 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
             return token;
         }
     }
+    add_pages(op.uses);
     Residency* owner = op.uses.front().buffer->owner;
     bool single = true;
     for (const BufferUse& use : op.uses) single = single && use.buffer->owner == owner;
@@ -194,7 +189,6 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
     const RelaxedCapture outside = outside_captures();
     op.home->director->before_op(view, op.uses);
     for (BufferUse& use : op.uses) use.overwrites = use.overwrites && use.buffer->place == Place::absent;
-    add_pages(op);
 
     if (op.graph != nullptr)
         if (CUresult ordered = timeline->order(op.queue, op.graph->last); ordered != CUDA_SUCCESS)

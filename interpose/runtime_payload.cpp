@@ -24,7 +24,7 @@ struct Hit {
     WordForm form;
 };
 
-/// Collects what is found; one of each 2 MiB, for what is smaller than that never moves.
+/// Collects what is found; one of each 64 KiB, for what is smaller than that never moves.
 class Hits {
   public:
     void add(std::uint64_t address, WordForm form) {
@@ -39,7 +39,7 @@ class Hits {
 
   private:
     static std::uint64_t key(const Hit& hit) {
-        return (hit.address >> 21) * 2 + static_cast<std::uint64_t>(hit.form);
+        return (hit.address >> 16) * 2 + static_cast<std::uint64_t>(hit.form);
     }
     static bool same(const Hit& a, const Hit& b) { return key(a) == key(b); }
     std::vector<Hit> all_;

@@ -45,7 +45,7 @@ PlanDirector::PlanDirector(RuntimeState& state, ManagedContext& managed)
         std::min<std::uint64_t>(residency_.memory_limit_bytes() / residency_.options().page_bytes / 256, 8);
     switch_.strict_for_good = config().strict;
     switch_.on_no_room = [this](std::uint64_t signature) {
-        reserve_pages_ += 2 + residency_.small_bytes() / residency_.options().page_bytes / 4;
+        reserve_pages_ += 2 + residency_.arena().held_bytes() / residency_.options().page_bytes / 4;
         outgrown_.push_back(signature);
         // Whatever is being searched for the former room is of no use.
         std::lock_guard lock(mutex_);
@@ -160,7 +160,7 @@ void PlanDirector::note_measured(std::int64_t ns) {
 
 std::int64_t PlanDirector::room() const {
     return static_cast<std::int64_t>(residency_.memory_limit_bytes()) -
-           static_cast<std::int64_t>(residency_.small_bytes()) -
+           static_cast<std::int64_t>(residency_.arena().held_bytes()) -
            static_cast<std::int64_t>((residency_.escaped_pages() + reserve_pages_) *
                                      residency_.options().page_bytes);
 }

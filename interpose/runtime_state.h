@@ -128,7 +128,6 @@ struct RuntimeState : Runtime {
     void with_queue(CUstream stream, DefaultStream default_stream, Use use);
     void note_graph_launch(GraphWork& work, QueueId queue);
     CUresult map_for_capture(PendingOp& op);
-    void add_pages(PendingOp& op);
     void tell_name(Residency* owner, FunctionInfo& info);
     /// Calls f(Buffer*) for everything that the arguments name. False: they may name anything.
     template <class F>

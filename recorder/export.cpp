@@ -63,6 +63,7 @@ std::string tensor_display_name(const Iteration& iteration, std::size_t index, c
         std::string name = names.buffer_name(t.observed);
         if (!name.empty()) return name;
     }
+    if (t.paged && !t.small) return "page of small buffers " + std::to_string(index);
     const std::string range = range_display_name(t.range, names);
     return (range.empty() ? "" : range + " ") + (t.persistent ? "state" : "tensor") + std::to_string(index);
 }

@@ -33,8 +33,8 @@ inline void feed(IterationFinder& finder, const std::uint64_t* words, std::size_
                  std::vector<Touch>& touches) {
     switch (record_type(words[0])) {
         case RecordType::allocate:
-            finder.allocate(words[1], static_cast<std::int64_t>(words[2]), record_flag(words[0]) != 0,
-                            words[3]);
+            finder.allocate(words[1], static_cast<std::int64_t>(words[2]), (record_flag(words[0]) & 1) != 0,
+                            words[3], (record_flag(words[0]) & 2) != 0);
             break;
         case RecordType::release:
             finder.release(words[1]);

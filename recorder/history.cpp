@@ -48,7 +48,7 @@ BufferSlot History::take_slot() {
     return static_cast<BufferSlot>(buffers.size() - 1);
 }
 
-void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site) {
+void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site, bool paged) {
     if (slot_by_id_.find(id)) release(id);  // a lost release: the newer allocation is the truth
     const BufferSlot slot = take_slot();
     BufferHistory& buffer = buffers[slot];
@@ -59,6 +59,7 @@ void History::allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_
     buffer.birth_event = events.end();
     buffer.birth_op = ops.end();
     buffer.small = small;
+    buffer.paged = paged;
     buffer.place = places_[small]++;
     slot_by_id_[id] = slot;
     if (small)

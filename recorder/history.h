@@ -69,6 +69,7 @@ struct BufferHistory {
     std::uint64_t last_op = kNever;  ///< newest that touched it
     std::uint64_t place = 0;         ///< its place among the allocations of its class (large or small)
     bool small = false;
+    bool paged = false;  ///< small: it lies in a page; large: it is a page of small ones
     bool escaped = false;
 };
 
@@ -107,7 +108,7 @@ class History {
   public:
     explicit History(std::size_t max_ops);  ///< a power of two
 
-    void allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site);
+    void allocate(BufferId id, std::int64_t bytes, bool small, std::uint64_t site, bool paged = false);
     void release(BufferId id);
     void escaped(BufferId id);
     std::uint64_t op(const OpView& op);

@@ -16,6 +16,7 @@ struct TensorRecord {
     std::int64_t bytes = 0;
     bool persistent = false;      ///< the same allocation is live across iterations
     bool small = false;           ///< lives in the always-resident arena
+    bool paged = false;           ///< small: it lies in a page; large: it is a page of small ones
     bool escaped = false;         ///< may not move (see DESIGN: "What can't move")
     BufferId buffer = kNoBuffer;  ///< for persistent tensors: the live allocation
     BufferId observed =

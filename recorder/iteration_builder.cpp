@@ -122,6 +122,7 @@ class Builder {
         TensorRecord tensor;
         tensor.bytes = buffer.bytes;
         tensor.small = buffer.small;
+        tensor.paged = buffer.paged;
         tensor.escaped = buffer.escaped;
         tensor.site = buffer.site;
         tensor.range = buffer.range;

@@ -36,8 +36,8 @@ class IterationFinder {
     /// Periods up to half of `max_ops` (a power of two) are found.
     explicit IterationFinder(std::size_t max_ops = std::size_t{1} << 17);
 
-    void allocate(BufferId buffer, std::int64_t bytes, bool small, std::uint64_t site) {
-        history_.allocate(buffer, bytes, small, site);
+    void allocate(BufferId buffer, std::int64_t bytes, bool small, std::uint64_t site, bool paged = false) {
+        history_.allocate(buffer, bytes, small, site, paged);
     }
     void release(BufferId buffer) { history_.release(buffer); }
     void set_range(std::uint64_t range) { history_.set_range(range); }

@@ -55,6 +55,11 @@ std::int64_t lay_out_ops(ReportModel& m, const Iteration& it, const GraphNames& 
     return now;
 }
 
+/// The program knows what lies in a page, not the page.
+std::int64_t own_bytes(const TensorRecord& t) {
+    return t.paged && !t.small ? 0 : t.bytes;
+}
+
 std::int64_t transfer_ns(const DeviceModel& device, SwapKind kind, std::int64_t bytes) {
     const std::int64_t rate = kind == SwapKind::in ? device.h2d_bytes_per_s : device.d2h_bytes_per_s;
     if (kind == SwapKind::drop) return 0;
@@ -169,7 +174,7 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
     std::int64_t live = 0;
     for (const TensorRecord& t : it.tensors)
         if (t.persistent || (t.birth_event >= 0 && t.death_event >= 0 && t.death_event < t.birth_event))
-            live = wrapping_add(live, t.bytes);
+            live = wrapping_add(live, own_bytes(t));
     std::int64_t swapped = 0, least = 0;
     for (const std::int64_t delta : swap_delta)
         least = std::min(least, swapped = wrapping_add(swapped, delta));
@@ -179,10 +184,10 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
     for (const IterationEvent& event : it.events) {
         const auto t = static_cast<Index>(event.index);
         if (event.kind == EventKind::allocate) {
-            live = wrapping_add(live, it.tensors[t].bytes);
+            live = wrapping_add(live, own_bytes(it.tensors[t]));
             m.buffers[t].born_ns = op_time(op);
         } else if (event.kind == EventKind::release) {
-            live = wrapping_add(live, -it.tensors[t].bytes);
+            live = wrapping_add(live, -own_bytes(it.tensors[t]));
             m.buffers[t].dead_ns = op_time(op);
         } else {
             swapped = wrapping_add(swapped, swap_delta[static_cast<Index>(op)]);

@@ -29,22 +29,18 @@ std::int64_t largest_working_set(const Iteration& iteration) {
     return largest;
 }
 
-}  // namespace
-
-Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std::vector<std::int32_t>& ids) {
+// Of all tensors those that `keep` names. `ids`: tensor of the result -> tensor of `iteration`.
+template <class Keep>
+Iteration part_of(const Iteration& iteration, Keep keep, std::vector<std::int32_t>& ids) {
     Iteration part = iteration;
     std::vector<std::int32_t> fresh(iteration.tensors.size(), -1);
-    std::vector<bool> used(iteration.tensors.size(), false);
-    for (const OpRecord& op : iteration.ops)
-        for (const OpRecord::Use& use : op.uses) used[static_cast<std::size_t>(use.tensor)] = true;
     ids.clear();
     part.tensors.clear();
     for (std::size_t t = 0; t < iteration.tensors.size(); ++t) {
-        const TensorRecord& tensor = iteration.tensors[t];
-        if (tensor.small || tensor.escaped || !used[t]) continue;
+        if (!keep(t)) continue;
         fresh[t] = static_cast<std::int32_t>(ids.size());
         ids.push_back(static_cast<std::int32_t>(t));
-        part.tensors.push_back(tensor);
+        part.tensors.push_back(iteration.tensors[t]);
     }
     for (OpRecord& op : part.ops) {
         std::erase_if(op.uses, [&](const OpRecord::Use& use) {
@@ -57,8 +53,31 @@ Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std:
     });
     for (IterationEvent& event : part.events)
         if (event.kind != EventKind::op) event.index = fresh[static_cast<std::size_t>(event.index)];
+    return part;
+}
+
+}  // namespace
+
+Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std::vector<std::int32_t>& ids) {
+    std::vector<bool> used(iteration.tensors.size(), false);
+    for (const OpRecord& op : iteration.ops)
+        for (const OpRecord::Use& use : op.uses) used[static_cast<std::size_t>(use.tensor)] = true;
+    Iteration part = part_of(
+        iteration,
+        [&](std::size_t t) {
+            const TensorRecord& tensor = iteration.tensors[t];
+            return !tensor.small && !tensor.escaped && used[t];
+        },
+        ids);
     keep_until_freed(part, held_bytes);
     return part;
+}
+
+Iteration without_pages(const Iteration& iteration) {
+    std::vector<std::int32_t> ids;
+    return part_of(
+        iteration, [&](std::size_t t) { return iteration.tensors[t].small || !iteration.tensors[t].paged; },
+        ids);
 }
 
 std::string stable_key(const Iteration& iteration, const OpRecord& op, const std::string& name) {

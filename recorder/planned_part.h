@@ -21,6 +21,9 @@ Iteration planned_part(const Iteration& iteration, std::int64_t held_bytes, std:
 /// An op's name, geometry and large buffers, the same in every run and on every machine.
 std::string stable_key(const Iteration& iteration, const OpRecord& op, const std::string& name);
 
+/// The iteration as the program sees it: what lies in pages, not the pages themselves.
+Iteration without_pages(const Iteration& iteration);
+
 /// Device memory, in whole pages, that stays taken whatever a plan does: `small_peak_bytes` of small
 /// allocations, and what the iteration uses and may not move.
 std::int64_t resident_bytes(const Iteration& iteration, std::int64_t small_peak_bytes);

@@ -8,7 +8,7 @@
 namespace swapadvisor {
 
 enum class RecordType : std::uint8_t {
-    allocate = 1,  ///< flag: small; buffer, bytes, site, stream
+    allocate = 1,  ///< flag: 1 small, 2 page of small ones, 3 small in a page; buffer, bytes, site, stream
     release,       ///< buffer
     op,  ///< flag: kind; function, geometry x3 (two per word), stream, host ns, touches (buffer * 4 + access)
     duration,  ///< op seq, ns

@@ -259,9 +259,11 @@ Recorder::~Recorder() {
         close();
 }
 
-void Recorder::allocate(BufferId buffer, std::int64_t bytes, bool small, std::uint64_t site, void* stream) {
+void Recorder::allocate(BufferId buffer, std::int64_t bytes, bool small, std::uint64_t site, void* stream,
+                        bool paged) {
     impl_->note_range();
-    impl_->send({record_header(RecordType::allocate, small, 5), buffer, static_cast<std::uint64_t>(bytes),
+    const auto flag = static_cast<std::uint8_t>(small | paged << 1);
+    impl_->send({record_header(RecordType::allocate, flag, 5), buffer, static_cast<std::uint64_t>(bytes),
                  site, reinterpret_cast<std::uint64_t>(stream)});
 }
 

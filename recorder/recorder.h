@@ -39,8 +39,9 @@ class Recorder {
 
     // --- what the program does
     // ----------------------------------------------------------------------------------
-    void allocate(BufferId buffer, std::int64_t bytes, bool small, std::uint64_t site,
-                  void* stream);         ///< [hot]
+    /// `paged`: a small one lies in a page, a large one is a page of small ones (replayer/residency_pages.cpp).
+    void allocate(BufferId buffer, std::int64_t bytes, bool small, std::uint64_t site, void* stream,
+                  bool paged = false);   ///< [hot]
     void release(BufferId buffer);       ///< [hot]
     std::uint64_t op(const OpView& op);  ///< [hot] its sequence number: 0, 1, 2, ...
     /// How long the op took on the device, once known. Late answers are fine.

@@ -75,8 +75,14 @@ void RunSummary::follow_events() {
     }
 }
 
+// The program knows what lies in it instead.
+bool RunSummary::is_page(const BufferHistory& buffer) {
+    return buffer.paged && !buffer.small;
+}
+
 void RunSummary::allocated(BufferSlot slot) {
     const BufferHistory& buffer = finder_.history().buffers[slot];
+    if (is_page(buffer)) return;
     ++allocations_;
     ++live_buffers_;
     if (slot >= state_.size()) state_.resize(finder_.history().buffers.size());

@@ -65,6 +65,7 @@ class RunSummary {
     };
 
     void follow_events();
+    static bool is_page(const BufferHistory& buffer);
     void allocated(BufferSlot slot);
     void released(BufferSlot slot);
     void escape(const std::uint64_t* words);

@@ -45,7 +45,7 @@ class Analyser {
   private:
     void count_small(const std::uint64_t* words) {
         constexpr std::int64_t kGrain = 512;
-        if (record_type(words[0]) == RecordType::allocate && record_flag(words[0]) != 0) {
+        if (record_type(words[0]) == RecordType::allocate && record_flag(words[0]) == 1) {
             const auto bytes = static_cast<std::int64_t>((words[2] + kGrain - 1) / kGrain) * kGrain;
             if (!small_.emplace(words[1], bytes).second) return;
             small_bytes_ += bytes;
@@ -156,7 +156,9 @@ TraceAnalysis analyse_trace(const std::string& path, const AnalysisOptions& opti
 
 std::string trace_graph_json(const TraceAnalysis& trace, std::int64_t limit_bytes, bool ideal) {
     const Iteration& iteration = *trace.iteration;
-    if (ideal) return graph_json(kept_until_freed(iteration, limit_bytes), trace.device, trace.names());
+    if (ideal)
+        return graph_json(kept_until_freed(without_pages(iteration), limit_bytes), trace.device,
+                          trace.names());
     if (limit_bytes <= 0) limit_bytes = trace.device.memory_bytes;
     return planned_graph_json(iteration, trace.device, trace.names(), limit_bytes,
                               resident_bytes(iteration, trace.small_peak_bytes));

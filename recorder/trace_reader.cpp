@@ -83,7 +83,7 @@ class Decoder {
             case RecordType::allocate:
                 put(last_.buffer += in_.difference());
                 for (int i = 0; i < 3; ++i) put(in_.number());
-                return flag <= 1 && small(2);
+                return flag <= 3 && small(2);
             case RecordType::release:
                 put(last_.buffer += in_.difference());
                 return true;

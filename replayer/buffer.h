@@ -32,9 +32,11 @@ struct Buffer {
     AddressRange range;             ///< large ones: their own
     Residency* owner = nullptr;
 
-    bool small = false;    ///< shares physical memory with others: the arena's, or that of `page`
-    bool packed = false;   ///< is itself a page of small ones (replayer/residency_pages.cpp), which move with it
-    Buffer* page = nullptr;  ///< of a small one: what has to be resident for it; null: it never leaves
+    bool small = false;  ///< shares physical memory with others: the arena's, or that of `page`
+    bool is_page =
+        false;  ///< large, and not the program's: small ones lie in it (replayer/residency_pages.cpp)
+    Buffer* page = nullptr;     ///< of a small one: what has to be resident for it; null: it never leaves
+    std::uint32_t tenants = 0;  ///< of a page: small ones in it
     bool live = false;
     bool freed = false;  ///< by the program, but something (a graph) still names it
     Place place = Place::empty;

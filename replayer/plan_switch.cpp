@@ -218,7 +218,7 @@ void PlanSwitch::boundary() {
 
 void PlanSwitch::install(Known& known, std::int32_t position) {
     const std::uint64_t taken =
-        residency_.small_bytes() + residency_.escaped_pages() * residency_.options().page_bytes;
+        residency_.arena().held_bytes() + residency_.escaped_pages() * residency_.options().page_bytes;
     if (known.best->pool_bytes() + taken > residency_.memory_limit_bytes()) return no_room(known);
     switching_ = true;
     CUresult result = residency_.leave_plan("a better plan");

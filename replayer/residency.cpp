@@ -111,13 +111,17 @@ CUresult Residency::allocate(std::uint64_t bytes, BufferId id, Buffer*& out, std
     counts_.live_bytes += bytes;
     counts_.peak_live_bytes = std::max(counts_.peak_live_bytes, counts_.live_bytes);
     if (!buffer.small) {
-        large_live_bytes_ += bytes;
-        // Whatever is over the limit will have to go to the host: pin ahead of need, off this thread.
-        if (large_live_bytes_ + arena_.held_bytes() > memory_.limit_pages() * options_.page_bytes)
-            host_.want(large_live_bytes_ + large_live_bytes_ / 8);
+        count_large(buffer);
     }
     out = &buffer;
     return CUDA_SUCCESS;
+}
+
+void Residency::count_large(const Buffer& buffer) {
+    large_live_bytes_ += buffer.bytes;
+    // Whatever is over the limit will have to go to the host: pin ahead of need, off this thread.
+    if (large_live_bytes_ + arena_.held_bytes() > memory_.limit_pages() * options_.page_bytes)
+        host_.want(large_live_bytes_ + large_live_bytes_ / 8);
 }
 
 // One more page for small allocations.
@@ -217,9 +221,12 @@ void Residency::release(Buffer& buffer) {
     guard.add(buffer.saved);
     if (options_.sync_free) timeline_.wait(guard);
     if (buffer.small) {
-        Arena& arena = buffer.page != nullptr ? packed_ : arena_;
-        arena.set_owner(arena.slab_of(buffer.address), buffer.address, buffer.block_bytes, 0);
-        arena.give(buffer.address, buffer.block_bytes, guard);
+        if (buffer.page != nullptr) {
+            release_packed(buffer, guard);
+        } else {
+            arena_.set_owner(arena_.slab_of(buffer.address), buffer.address, buffer.block_bytes, 0);
+            arena_.give(buffer.address, buffer.block_bytes, guard);
+        }
         drop_buffer(buffer);
         return;
     }
@@ -255,7 +262,8 @@ Buffer* Residency::find(CUdeviceptr address) const {
 
 Buffer* Residency::find_near(CUdeviceptr address) const {
     const OwnerId owner = addresses_.find_near(address);
-    return owner == 0 || (owner & kSlabFlag) != 0 ? nullptr : buffers_[owner - 1].get();
+    if (owner == 0 || (owner & kSlabFlag) != 0) return nullptr;
+    return owner & kPageFlag ? pages_[owner & ~kPageFlag] : buffers_[owner - 1].get();
 }
 
 bool Residency::whatever_fits(const BufferUse* uses, std::size_t count, std::vector<Buffer*>& others) const {
@@ -335,7 +343,7 @@ Outcome Residency::attempt(const BufferUse* uses, std::size_t count, QueueId que
             Buffer& b = *uses[i].buffer;
             const bool had_pool = pool_ != nullptr;
             Outcome got = CUDA_SUCCESS;
-            if (!b.backed) got = pool_ && !b.packed ? pool_->claim(b) : attach(b);
+            if (!b.backed) got = pool_ ? pool_->claim(b) : attach(b);
             if (had_pool && got.is(Outcome::Kind::crowded)) {
                 const Outcome moved = move_into_pool(uses, count);
                 if (moved.ok()) {
@@ -407,7 +415,7 @@ Outcome Residency::attempt_map(const BufferUse* uses, std::size_t count) {
     for (std::size_t i = 0; i < count;) {
         Buffer& b = *uses[i].buffer;
         Outcome got = CUDA_SUCCESS;
-        if (!b.backed) got = pool_ && !b.packed ? pool_->claim(b) : attach(b);
+        if (!b.backed) got = pool_ ? pool_->claim(b) : attach(b);
         if (pool_ && (got.is(Outcome::Kind::elsewhere) || got.is(Outcome::Kind::crowded))) {
             if (const CUresult left = leave_plan("a capture needs other memory than the plan's");
                 left != CUDA_SUCCESS)
@@ -428,7 +436,7 @@ CUresult Residency::set_escaped(Buffer& b, const char* reason) {
         if (result == CUDA_SUCCESS) b.escaped = reason;
         return result;
     }
-    CUresult result = pool_ && !b.packed ? leave_plan("memory of the plan may not move any more") : CUDA_SUCCESS;
+    CUresult result = pool_ ? leave_plan("memory of the plan may not move any more") : CUDA_SUCCESS;
     const BufferUse use{&b};
     if (result == CUDA_SUCCESS) result = insist(&use, 1, [&] { return attempt_escape(b); });
     if (result != CUDA_SUCCESS) {
@@ -439,7 +447,7 @@ CUresult Residency::set_escaped(Buffer& b, const char* reason) {
     }
     if (b.escaped != nullptr) return CUDA_SUCCESS;  // by another thread, meanwhile
     b.escaped = reason;
-    if (!b.packed) escaped_pages_ += b.pages();
+    escaped_pages_ += b.pages();
     return CUDA_SUCCESS;
 }
 
@@ -449,7 +457,7 @@ CUresult Residency::set_escaped(Buffer& b, const char* reason) {
 bool Residency::reclaim_host() {
     bool any = false;
     for (const bool stale : {true, false}) {
-        const auto give = [&](Buffer& b) {
+        for_each_large([&](Buffer& b) {
             if (!b.host || b.place != Place::resident || !b.backed || b.dirty != stale ||
                 (!stale && b.stamp == stamp_))
                 return;
@@ -460,9 +468,7 @@ bool Residency::reclaim_host() {
             b.host = {};
             b.dirty = true;
             any = true;
-        };
-        for_each_large(give);
-        for (auto& page : pages_) give(*page);
+        });
         if (any) break;
     }
     return any;
@@ -508,12 +514,12 @@ CUresult Residency::save(Buffer& buffer, Mark after) {
 
 void Residency::note_out(Buffer& buffer, std::uint64_t bytes) {
     counts_.bytes_out += bytes;
-    if (options_.on_swap && !buffer.packed) options_.on_swap(buffer, SwapEvent::out, bytes);
+    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::out, bytes);
 }
 
 void Residency::note_drop(Buffer& buffer) {
     ++counts_.clean_drops;
-    if (options_.on_swap && !buffer.packed) options_.on_swap(buffer, SwapEvent::drop, 0);
+    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::drop, 0);
 }
 
 bool Residency::check_contents() {
@@ -540,7 +546,7 @@ CUresult Residency::copy_in(Buffer& buffer, Mark after) {
     buffer.place = Place::resident;
     buffer.dirty = buffer.believed_clean = false;
     counts_.bytes_in += buffer.bytes;
-    if (options_.on_swap && !buffer.packed) options_.on_swap(buffer, SwapEvent::in, buffer.bytes);
+    if (options_.on_swap) options_.on_swap(buffer, SwapEvent::in, buffer.bytes);
     return CUDA_SUCCESS;
 }
 

@@ -37,16 +37,17 @@ class ContentCheck;
 class PlannedPool;
 
 /// Owners in the address space that are slabs of small buffers: of the arena, or a page.
-constexpr OwnerId kSlabFlag = OwnerId{1} << 31, kPageFlag = OwnerId{1} << 30;
+/// (replayer/address_space.cpp uses the bits between.)
+constexpr OwnerId kSlabFlag = OwnerId{1} << 31, kPageFlag = OwnerId{1} << 28;
 
 enum class SwapEvent : std::uint8_t { in, out, drop };
 
 struct ResidencyOptions {
-    std::uint64_t limit_bytes = 0;        ///< device memory for managed buffers, arena included
-    std::uint64_t host_limit_bytes = 0;   ///< pinned memory
-    std::uint64_t arena_below = 1 << 20;  ///< smaller allocations share pages
+    std::uint64_t limit_bytes = 0;            ///< device memory for managed buffers, arena included
+    std::uint64_t host_limit_bytes = 0;       ///< pinned memory
+    std::uint64_t arena_below = 1 << 20;      ///< smaller allocations share pages
     std::uint64_t resident_below = 64 << 10;  ///< of these, smaller ones go to the arena, which never leaves
-    std::uint64_t page_bytes = 2 << 20;   ///< allocation granularity of the driver, at least 2 MiB
+    std::uint64_t page_bytes = 2 << 20;       ///< allocation granularity of the driver, at least 2 MiB
     std::uint64_t region_bytes = 1ull << 40;
     bool sync_free = false;
     /// Without the owner's lock: until `event` is done, or, if null, until something may have changed, at most
@@ -64,6 +65,9 @@ struct ResidencyCounts {
     std::uint64_t peak_resident_bytes = 0;
     std::uint64_t refused = 0;
 };
+
+/// What small buffers share has to be resident for them, and is what plans move: adds the pages of `uses`.
+void add_pages(std::vector<BufferUse>& uses);
 
 class Residency {
   public:
@@ -167,8 +171,6 @@ class Residency {
     AddressSpace& addresses() { return addresses_; }
     HostMemory& host() { return host_; }
     const Arena& arena() const { return arena_; }
-    /// What small allocations take once all of it is on the device: the arena and the pages.
-    std::uint64_t small_bytes() const { return arena_.held_bytes() + pages_.size() * options_.page_bytes; }
     const ResidencyOptions& options() const { return options_; }
     const ResidencyCounts& counts() const { return counts_; }
     ResidencyCounts& counts() { return counts_; }
@@ -242,7 +244,9 @@ class Residency {
 
     CUresult allocate_small(Buffer& buffer);
     CUresult allocate_packed(Buffer& buffer);
-    Buffer* page_victim();
+    CUresult add_page();
+    void release_packed(Buffer& buffer, const MarkSet& guard);
+    void count_large(const Buffer& buffer);
     Outcome add_slab();
     Outcome attempt(const BufferUse* uses, std::size_t count, QueueId queue);
     Outcome attempt_map(const BufferUse* uses, std::size_t count);
@@ -294,8 +298,8 @@ class Residency {
     DeviceMemory memory_;
     HostMemory host_;
     Arena arena_;
-    Arena packed_;                                ///< the same for what moves in pages
-    std::vector<std::unique_ptr<Buffer>> pages_;  ///< by slab of `packed_`
+    Arena packed_;                ///< the same for what moves in pages
+    std::vector<Buffer*> pages_;  ///< by slab of `packed_`; they stay
     CUstream in_stream_ = nullptr, out_stream_ = nullptr;
     QueueId in_ = 0, out_ = 0;
 

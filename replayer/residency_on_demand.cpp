@@ -17,7 +17,7 @@ void Residency::unlink(Buffer& b) {
 }
 
 void Residency::touch(Buffer& b) {
-    if (newest_ == &b || b.packed) return;
+    if (newest_ == &b) return;
     if (b.older != nullptr || b.newer != nullptr || oldest_ == &b) unlink(b);
     b.older = newest_;
     if (newest_ != nullptr) newest_->newer = &b;
@@ -41,15 +41,14 @@ Buffer* Residency::victim() {
     std::uint64_t best_use = 0;
     for (Buffer* b = oldest_; b != nullptr; b = b->newer) {
         if (b->stamp == stamp_ || !movable(*b) || waits_for_program(*b)) continue;
-        if (!next_use && pages_.empty()) return b;
-        const std::uint64_t use = next_use ? next_use(*b) : 0;
+        if (!next_use) return b;
+        const std::uint64_t use = next_use(*b);
         if (best == nullptr || use > best_use) {
             best = b;
             best_use = use;
         }
     }
-    // Pages last: many allocations would come back with each. None while a plan counts on their place.
-    return best != nullptr || pool_ ? best : page_victim();
+    return best;
 }
 
 Outcome Residency::detach(Buffer& b) {

@@ -9,6 +9,7 @@
 #include "interpose/command/report_input.h"
 #include "recorder/export.h"
 #include "recorder/graph_import.h"
+#include "recorder/planned_part.h"
 #include "recorder/report_perfetto.h"
 
 namespace swapadvisor::command {
@@ -30,9 +31,10 @@ int cmd_export(int argc, char** argv) {
         if (!trace.iteration)
             throw std::runtime_error(path + " holds no repeating iteration (" + std::to_string(trace.ops) +
                                      " operations): record more of the program, or mark iterations");
-        write_file(output, perfetto            ? report_perfetto(trace.model)
-                           : planned_bytes > 0 ? trace_graph_json(trace, planned_bytes, false)
-                                               : graph_json(*trace.iteration, trace.device, trace.names()));
+        write_file(output, perfetto ? report_perfetto(trace.model)
+                           : planned_bytes > 0
+                               ? trace_graph_json(trace, planned_bytes, false)
+                               : graph_json(without_pages(*trace.iteration), trace.device, trace.names()));
         return 0;
     });
 }

@@ -11,6 +11,7 @@
 #include "interpose/command/planner_options.h"
 #include "interpose/command/report_plan.h"
 #include "planner/planner.h"
+#include "recorder/planned_part.h"
 #include "recorder/report_parse.h"
 #include "recorder/site_lines.h"
 #include "recorder/trace_reader.h"
@@ -56,8 +57,8 @@ ReportModel load_report(const std::string& path, const std::string& graph_path) 
         TraceAnalysis trace = analyse_with_progress(path);
         const bool known = trace.model.lower_bound_ns != kUnknown;  // by the runtime, which knew its room
         if (!known && trace.iteration && trace.limit_bytes > 0 && trace.device.h2d_bytes_per_s > 0) {
-            const planner::Graph graph =
-                planner::parse_graph(graph_json(*trace.iteration, trace.device, trace.names()));
+            const planner::Graph graph = planner::parse_graph(
+                graph_json(without_pages(*trace.iteration), trace.device, trace.names()));
             trace.model.lower_bound_ns = lower_bound_ns(graph, trace.limit_bytes);
         }
         return trace.model;

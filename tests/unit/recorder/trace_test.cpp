@@ -272,7 +272,7 @@ TEST_CASE("all records come back word for word") {
             const auto type = static_cast<RecordType>(1 + random() % kLastRecordType);
             switch (type) {
                 case RecordType::allocate:
-                    flag = random() % 2;
+                    flag = random() % 4;
                     w.insert(w.end(), {small() >> 3, small(), random(), random()});
                     break;
                 case RecordType::release:

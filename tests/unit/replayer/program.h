@@ -111,6 +111,7 @@ class Program {
             if (h.written)
                 for (std::uint64_t w : h.words) value = scramble(value, w);
         }
+        add_pages(uses);
         CUresult result =
             manager_.begin(function, uses.data(), uses.size(), queues_[static_cast<std::size_t>(stream)]);
         if (result != CUDA_SUCCESS) return result;
@@ -138,9 +139,11 @@ class Program {
     int check(int index, int stream = 0) {
         Held& h = held_.at(index);
         if (!h.written) return 0;
-        BufferUse use{h.buffer, Access::read};
+        std::vector<BufferUse> uses{{h.buffer, Access::read}};
+        add_pages(uses);
         order(h, stream);
-        if (manager_.begin(1, &use, 1, queues_[static_cast<std::size_t>(stream)]) != CUDA_SUCCESS)
+        if (manager_.begin(1, uses.data(), uses.size(), queues_[static_cast<std::size_t>(stream)]) !=
+            CUDA_SUCCESS)
             return 1 << 20;
         auto got = std::make_shared<std::vector<std::uint64_t>>();
         const CUdeviceptr address = h.address;
@@ -149,7 +152,7 @@ class Program {
                    for (std::uint64_t o : offsets)
                        got->push_back(*reinterpret_cast<std::uint64_t*>(address + o));
                });
-        manager_.end(&use, 1, queues_[static_cast<std::size_t>(stream)]);
+        manager_.end(uses.data(), uses.size(), queues_[static_cast<std::size_t>(stream)]);
         synchronize(streams_[static_cast<std::size_t>(stream)]);
         ++ops;
         if (got->size() != h.offsets.size()) return 1 << 20;

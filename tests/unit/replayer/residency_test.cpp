@@ -21,8 +21,11 @@ struct Setup {
     std::unique_ptr<PlainManager> manager;
 };
 
-void random_program(std::uint64_t seed, double laziness, int streams, int steps, std::uint64_t limit_pages) {
-    Setup s(seed, laziness, options(limit_pages));
+void random_program(std::uint64_t seed, double laziness, int streams, int steps, std::uint64_t limit_pages,
+                    std::uint64_t paged_below = 0) {
+    ResidencyOptions o = options(limit_pages);
+    if (paged_below != 0) o.resident_below = 512, o.arena_below = paged_below;
+    Setup s(seed, laziness, o);
     Program p(*s.residency, *s.manager, streams);
     std::mt19937_64 random(seed * 77 + 5);
     auto pick = [&](std::uint64_t n) { return static_cast<int>(random() % n); };
@@ -58,6 +61,12 @@ void random_program(std::uint64_t seed, double laziness, int streams, int steps,
     CHECK(s.residency->host().used() == 0);
     drain();
 }
+
+std::uint64_t pages_of_small_ones(Residency& residency) {
+    std::uint64_t pages = 0;
+    residency.for_each_large([&](Buffer& b) { pages += b.is_page; });
+    return pages;
+}
 }  // namespace
 
 TEST_CASE("on demand: random programs hold the right bytes at every limit, however late the device is") {
@@ -69,6 +78,50 @@ TEST_CASE("on demand: random programs hold the right bytes at every limit, howev
                                        : 0.6,
                        1 + static_cast<int>(seed % 4), 600, seed % 2 ? 40 : 120);
     }
+}
+
+TEST_CASE("small buffers in pages: random programs hold the right bytes at every limit") {
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+        CAPTURE(seed);
+        random_program(seed, 0.5 * static_cast<double>(seed % 3), 1 + static_cast<int>(seed % 4), 600,
+                       seed % 2 ? 40 : 120, 4096);
+    }
+}
+
+TEST_CASE("small buffers of many times the limit share pages, which come and go as a whole") {
+    ResidencyOptions o = options(4);
+    o.resident_below = 1024;
+    o.arena_below = 4096;
+    Setup s(1, 0.5, o);
+    Program p(*s.residency, *s.manager, 2);
+    std::vector<int> all;
+    for (int i = 0; i < 40; ++i) {
+        all.push_back(p.allocate(1300));
+        REQUIRE(all.back() >= 0);
+    }
+    CHECK(pages_of_small_ones(*s.residency) == 20);  // two to a page of 4096
+    for (int round = 0; round < 3; ++round)
+        for (std::size_t i = 0; i < all.size(); ++i)
+            REQUIRE(p.kernel(i, {all[i]}, {all[(i * 7 + 1) % all.size()]}, static_cast<int>(i % 2)) ==
+                    CUDA_SUCCESS);
+    CHECK(p.check_all() == 0);
+    CHECK(s.residency->memory().used_pages() <= 4);
+    CHECK(s.residency->counts().bytes_out > 0);
+    // One that may not move keeps its page in place, and no other.
+    Buffer* const kept = &p.buffer(all[0]);
+    REQUIRE(s.residency->set_escaped(*kept, "test") == CUDA_SUCCESS);
+    CHECK(s.residency->escaped_pages() == 1);
+    for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(p.kernel(i, {all[i]}, {all[i]}) == CUDA_SUCCESS);
+    CHECK(kept->page->backed);
+    CHECK(p.check_all() == 0);
+    // An address between two of a page is nobody's; one near a page is that page's.
+    CHECK(s.residency->find(p.buffer(all[39]).address + 1536) == nullptr);
+    CHECK(s.residency->find_near(p.buffer(all[39]).address + 2 * 4096) ==
+          s.residency->find(p.buffer(all[39]).address)->page);
+    for (int b : all) p.free(b);
+    CHECK(s.residency->host().used() == 0);
+    for (const std::string& e : errors()) FAIL_CHECK(e);
+    drain();
 }
 
 TEST_CASE("an op whose buffers exceed the limit is out of memory, and says both sizes") {
