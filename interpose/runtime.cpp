@@ -102,13 +102,19 @@ Runtime* Runtime::create() {
     return state;
 }
 
+void RuntimeState::stop_planning() {
+    Runtime* runtime = instance_.load();
+    if (runtime == nullptr || in_forked_child()) return;
+    for (auto& managed : of(runtime).contexts)
+        if (managed->director) managed->director->stop();
+}
+
 void RuntimeState::shut_down() {
     // The runtime goes on serving: static objects of the program may free their memory later than this.
     Runtime* runtime = instance_.load();
     if (runtime == nullptr || in_forked_child()) return;
     RuntimeState& state = of(runtime);
-    for (auto& managed : state.contexts)
-        if (managed->director) managed->director->stop();
+    stop_planning();
     // Another thread may sit in a driver call with the lock held; the process is ending, so do without it
     // then.
     const bool locked = state.mutex.try_lock();

@@ -14,6 +14,7 @@
 #include "interpose/config.h"
 #include "interpose/log.h"
 #include "interpose/runtime_plan_file.h"
+#include "interpose/runtime_state.h"
 #include "recorder/export.h"
 #include "recorder/planned_part.h"
 #include "replayer/copy_rates.h"
@@ -50,6 +51,9 @@ PlannerLibrary open_planner(std::string& error) {
         error = text != nullptr ? text : path;
         return {};
     }
+    // Registered after what the libraries registered as they were loaded, so it runs before: a search must not
+    // outlive what it works with.
+    std::atexit(RuntimeState::stop_planning);
     PlannerLibrary functions{reinterpret_cast<PlanFunction>(dlsym(library, "swapadvisor_plan")),
                              reinterpret_cast<BoundFunction>(dlsym(library, "swapadvisor_bound"))};
     if (functions.plan == nullptr) error = path + " has no swapadvisor_plan";

@@ -74,7 +74,8 @@ struct PayloadFindings;
 struct RuntimeState : Runtime {
     RuntimeState();
     static RuntimeState& of(Runtime* runtime) { return *static_cast<RuntimeState*>(runtime); }
-    static void shut_down();  ///< at exit: report, threads end
+    static void shut_down();      ///< at exit: report, threads end
+    static void stop_planning();  ///< no thread is in the planner any more when it returns
 
     ManagedContext* context_for(CUcontext context);  ///< created on first use; null: no context
     ManagedContext* current_context();
@@ -206,7 +207,8 @@ bool RuntimeState::named_by(const FunctionInfo& info, void** params, void** extr
     const bool known =
         scan_arguments(info, params, extra, from, to, [&](std::uint64_t address, WordForm form) {
             Buffer* buffer = find(address);
-            const bool inside = buffer != nullptr && address - buffer->address < buffer->bytes;
+            // A start is no accident, as a small number beside the upper half of an address may be.
+            const bool certain = buffer != nullptr && address == buffer->address;
             if (buffer == nullptr && form == WordForm::whole) {
                 // Shifted, or of something that is gone.
                 buffer = find_near(address);
@@ -214,7 +216,7 @@ bool RuntimeState::named_by(const FunctionInfo& info, void** params, void** extr
                     all = all && !(m->residency && m->residency->addresses().never_taken(address));
             }
             if (buffer != nullptr) f(buffer);
-            return inside;
+            return certain;
         });
     return known && all;
 }

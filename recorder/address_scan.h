@@ -97,7 +97,7 @@ inline void find_in_halves(std::uint32_t one, std::uint32_t two, std::uint64_t l
     check(two, one);
 }
 
-/// Whether found() says that the word names something; one that says nothing counts as no.
+/// Whether found() says that the word is an address beyond doubt; one that says nothing counts as no.
 template <class Found>
 bool says(Found& found, std::uint64_t word, WordForm form) {
     if constexpr (std::is_same_v<decltype(found(word, form)), bool>) {

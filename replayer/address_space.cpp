@@ -104,8 +104,10 @@ bool AddressSpace::take_merged(std::uint64_t pages, AddressRange& range) {
     bool taken = false;
     for (Stretch left : joined) {
         const auto cut = [&](std::uint64_t size) {
-            const AddressRange laid = settle(left.address, size);
-            const std::uint64_t used = size + 2 * gap(size);
+            std::uint64_t used = size + 2 * gap(size);
+            const bool shift = looks_like_no_half(left.address, size, page_bytes_) && left.pages > used;
+            const AddressRange laid = settle(left.address + shift * page_bytes_, size);
+            used += shift;
             left = {left.address + used * page_bytes_, left.pages - used};
             return laid;
         };
@@ -133,6 +135,8 @@ CUresult AddressSpace::take(std::uint64_t pages, AddressRange& range) {
     for (int round = 0; round < 2; ++round) {
         if (!regions_.empty()) {
             Region& region = regions_.back();
+            if (looks_like_no_half(region.base + region.next * page_bytes_, pages, page_bytes_))
+                ++region.next;
             if (region.next + wanted <= region.pages) {
                 range = settle(region.base + region.next * page_bytes_, pages);
                 region.next += wanted;

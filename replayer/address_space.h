@@ -94,6 +94,10 @@ class AddressSpace {
     }
     OwnerId find_in(const Region& region, std::uint64_t offset) const;
     OwnerId near_in(const Region& region, std::uint64_t page) const;
+    /// Would start a buffer at a multiple of 4 GiB: the lower half of its address, 0, passes for a number.
+    static bool looks_like_no_half(CUdeviceptr start, std::uint64_t pages, std::uint64_t page_bytes) {
+        return static_cast<std::uint32_t>(start + gap(pages) * page_bytes) == 0;
+    }
     AddressRange settle(CUdeviceptr start, std::uint64_t pages);
     void clear(Stretch stretch);
     CUresult grow(std::uint64_t pages);

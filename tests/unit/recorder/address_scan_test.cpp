@@ -120,4 +120,13 @@ TEST_CASE("an address with a number behind it is not found a second time as halv
                                       return true;
                                   });
     REQUIRE(found == std::vector<std::uint64_t>{0x77fa01600000});
+    // A number before the halves of an address, in the other order: what looks like one may not hide them.
+    const std::uint32_t turned[3] = {7, 0x77fa, 0x01600000};
+    found.clear();
+    swapadvisor::find_at_any_byte(turned, sizeof turned, 0, low, high,
+                                  [&](std::uint64_t address, swapadvisor::WordForm) {
+                                      found.push_back(address);
+                                      return address == 0x77fa01600000;  // the start of a buffer
+                                  });
+    REQUIRE(found == std::vector<std::uint64_t>{0x77fa00000007, 0x77fa01600000});
 }

@@ -108,3 +108,17 @@ TEST_CASE("free neighbours are joined before a new region is reserved") {
     CHECK(Reservations::open == 2);
     CHECK(space.find(large.address) == 7);
 }
+
+TEST_CASE("no range starts at a multiple of 4 GiB, where half of its address would be 0") {
+    Reservations reservations;
+    for (CUdeviceptr shift = 0; shift < 70; ++shift) {
+        Reservations::next = 0x7f0100000000 - (40 + shift) * kPage;
+        AddressSpace space(reservations.api, kPage, 1ull << 40);
+        std::vector<AddressRange> all(120);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            REQUIRE(space.take(1 + i % 3, all[i]) == CUDA_SUCCESS);
+            REQUIRE(static_cast<std::uint32_t>(all[i].address) != 0);
+            space.set_owner(all[i], 1);
+        }
+    }
+}
