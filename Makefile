@@ -11,7 +11,7 @@ SANFLAGS := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
 # What the machine lacks is installed before anything is built (in parallel, as many jobs as cores).
-ifeq ($(filter setup clean format tidy,$(MAKECMDGOALS)),)
+ifeq ($(filter setup clean format tidy uninstall,$(MAKECMDGOALS)),)
 ifneq ($(shell scripts/setup.sh --check >&2 || scripts/setup.sh >&2; echo $$?),0)
 $(error setup failed: see the lines above, mend it and run make again)
 endif
@@ -23,7 +23,7 @@ endif
 CUDA_HOME ?= $(firstword $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc 2>/dev/null))) \
 	$(patsubst %/bin/nvcc,%,$(wildcard /usr/local/cuda/bin/nvcc)))
 NVCC := $(CUDA_HOME)/bin/nvcc
-ifeq ($(filter setup clean format tidy,$(MAKECMDGOALS)),)
+ifeq ($(filter setup clean format tidy uninstall,$(MAKECMDGOALS)),)
 ifeq ($(wildcard $(NVCC)),)
 $(error CUDA toolkit not found: set CUDA_HOME or put nvcc on PATH (CUDA Toolkit 13 is needed to build))
 endif
@@ -74,7 +74,7 @@ endif
 
 UNIT_SUITES = $(filter $(BUILD)/%,$(TEST_SUITES))
 
-.PHONY: all setup demo test test-fast check bench install format tidy clean
+.PHONY: all setup demo test test-fast check bench install uninstall format tidy clean
 all: $(ALL)
 
 setup:
@@ -104,6 +104,9 @@ bench: all $(BENCHES)
 
 install: all
 	scripts/install.sh $(BUILD) "$(PREFIX)"
+
+uninstall:
+	scripts/install.sh --remove $(BUILD) "$(PREFIX)"
 
 FORMAT_FILES = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.c')
 format:

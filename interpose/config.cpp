@@ -1,6 +1,7 @@
 #include "interpose/config.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -65,23 +66,12 @@ void read_memory(const Reader& reader, Config& config) {
     const char* name = "SWAPADVISOR_MEMORY";
     const char* text = reader.value(name);
     if (!text) return;
-    char* end = nullptr;
-    const double per_cent = std::strtod(text, &end);
-    if (end != text && !std::strcmp(end, "%")) {
-        if (per_cent > 0 && per_cent <= 100) {
-            config.memory_fraction = per_cent / 100;
-        } else {
-            reader.bad(name, text, "not a share from 0% to 100%");
-        }
-        return;
-    }
-    std::uint64_t bytes = 0;
-    if (!parse_bytes(text, bytes)) {
-        reader.bad(name, text, "not a size (write 512MiB, 16GiB or 50%)");
-    } else if (bytes < kLeastMemory) {
+    if (const std::string problem = parse_memory(text, config.memory_bytes, config.memory_fraction);
+        !problem.empty()) {
+        reader.bad(name, text, problem.c_str());
+    } else if (config.memory_fraction == 0 && config.memory_bytes < kLeastMemory) {
         reader.bad(name, text, "less than the 4MiB that small allocations alone need");
-    } else {
-        config.memory_bytes = bytes;
+        config.memory_bytes = 0;
     }
 }
 
@@ -107,6 +97,16 @@ void read_plain(const Reader& reader, Config& config) {
             reader.bad(name, text, "not sizes with commas between them");
         }
     });
+}
+
+void read_planner(const Reader& reader, Config& config) {
+    const char* text = reader.value("SWAPADVISOR_PLANNER");
+    if (!text) return;
+    const auto is_named = [&](const char* name) { return !std::strcmp(text, name); };
+    if (is_named("none") || std::any_of(std::begin(kPlanners), std::end(kPlanners), is_named))
+        config.planner = text;
+    else
+        reader.bad("SWAPADVISOR_PLANNER", text, "planners are ga, fast, belady-prefetch, belady, lru, none");
 }
 
 void read_timing(const Reader& reader, Config& config) {
@@ -174,6 +174,27 @@ bool parse_bytes(std::string_view text, std::uint64_t& bytes, double bare_letter
     return true;
 }
 
+std::string parse_memory(std::string_view text, std::uint64_t& bytes, double& fraction) {
+    const std::string_view amount = text.ends_with('%') ? text.substr(0, text.size() - 1) : text;
+    std::uint64_t size = 0;
+    if (text.empty()) return "empty (write 16GiB, 512MiB or 50%)";
+    if (amount.size() < text.size()) {
+        const std::string copy(amount);
+        char* end = nullptr;
+        const double per_cent = std::strtod(copy.c_str(), &end);
+        const bool number = !copy.empty() && *end == '\0' && (std::isdigit(copy[0]) || copy[0] == '.');
+        if (!number || !(per_cent > 0 && per_cent <= 100)) return "not a share from 0% to 100%";
+        fraction = per_cent / 100;
+        bytes = 0;
+        return "";
+    }
+    if (!parse_bytes(text, size)) return "not a size (write 512MiB, 16GiB or 50%)";
+    if (size == 0) return "no memory at all (leave it out for all there is)";
+    bytes = size;
+    fraction = 0;
+    return "";
+}
+
 Config parse_config(const char* (*look_up)(const char* name), std::vector<std::string>& problems) {
     const Reader reader{look_up, problems};
     Config config;
@@ -188,7 +209,7 @@ Config parse_config(const char* (*look_up)(const char* name), std::vector<std::s
     reader.flag("SWAPADVISOR_STRICT", config.strict);
     reader.flag("SWAPADVISOR_SYNC_FREE", config.sync_free);
     reader.flag("SWAPADVISOR_PROVE_READS", config.prove_reads);
-    reader.text("SWAPADVISOR_PLANNER", config.planner);
+    read_planner(reader, config);
     config.plan_in_background = config.planner != "none";
     reader.number("SWAPADVISOR_SECONDS", 0, 86400, config.plan_seconds);
     double threads = config.plan_threads, seed = static_cast<double>(config.plan_seed);

@@ -44,6 +44,38 @@ const Config& config();
 /// `look_up(name)` gives a variable's value or null; problems are appended as "NAME=value: what is wrong".
 Config parse_config(const char* (*look_up)(const char* name), std::vector<std::string>& problems);
 
+/// Device memory as every command takes it: a size or a share such as "50%", more than nothing. Sets one of
+/// the two. Empty: well; else what is wrong with it.
+std::string parse_memory(std::string_view text, std::uint64_t& bytes, double& fraction);
+
+/// The names of planners that SWAPADVISOR_PLANNER may have, but for "none".
+inline constexpr const char* kPlanners[] = {"ga", "fast", "belady-prefetch", "belady", "lru"};
+
+/// A setting for people: its variable, what holds without it.
+struct SettingInfo {
+    const char *name, *standard;
+};
+inline constexpr SettingInfo kSettings[] = {
+    {"SWAPADVISOR", "1"},
+    {"SWAPADVISOR_MEMORY", "all there is"},
+    {"SWAPADVISOR_HOST_MEMORY", "three quarters of the machine's"},
+    {"SWAPADVISOR_REPORT", "none"},
+    {"SWAPADVISOR_TRACE", "none"},
+    {"SWAPADVISOR_PLAN", "none: searched"},
+    {"SWAPADVISOR_PLAN_OR_SEARCH", "0"},
+    {"SWAPADVISOR_PLANNER", "ga"},
+    {"SWAPADVISOR_SECONDS", "10"},
+    {"SWAPADVISOR_THREADS", "0: chosen"},
+    {"SWAPADVISOR_SEED", "1"},
+    {"SWAPADVISOR_STRICT", "0"},
+    {"SWAPADVISOR_PROVE_READS", "0"},
+    {"SWAPADVISOR_SYNC_FREE", "0"},
+    {"SWAPADVISOR_PLAIN", "none"},
+    {"SWAPADVISOR_TIMING", "auto"},
+    {"SWAPADVISOR_LOG", "nothing"},
+    {"SWAPADVISOR_QUIET", "0"},
+};
+
 /// "4096", "512MiB", "1.5G", "16 GB": KiB... are powers of 1024, KB... of 1000, bare letters of
 /// `bare_letter`. False: not a size.
 bool parse_bytes(std::string_view text, std::uint64_t& bytes, double bare_letter = 1024);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "interpose/command/commands.h"
+#include "interpose/command/options.h"
 #include "interpose/command/planner_input.h"
 #include "interpose/command/planner_options.h"
 #include "interpose/command/sizes.h"
@@ -13,15 +14,17 @@
 namespace swapadvisor::command {
 
 int cmd_bound(int argc, char** argv) {
-    CLI::App app{"Lower bounds on the period of any plan that keeps the program order.", "swapadvisor bound"};
+    Options app("swapadvisor bound", "Lower bounds on the period of any plan that keeps the program order.",
+                "GRAPH|TRACE",
+                "  swapadvisor bound run.trace --memory 16GiB\n"
+                "  swapadvisor bound graph.json --memory 50% --json");
     GraphInput input;
     bool json = false;
     double seconds = 60;
     input.add_to(app, true);
     app.add_option("--seconds", seconds, "stop tightening after this long")->check(CLI::NonNegativeNumber);
     app.add_flag("--json", json, "the result as JSON");
-    return run_command(app, argc, argv, [&] {
-        input.planned_bytes = input.memory;
+    return app.run(argc, argv, [&] {
         const planner::Graph graph = input.load();
         const std::int64_t limit = input.limit(graph);
         const std::int64_t beside = input.resident_bytes;

@@ -1,13 +1,15 @@
 // `doctor`: what this machine offers, and what would not work.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "interpose/command/commands.h"
 #include "interpose/command/machine.h"
+#include "interpose/command/options.h"
 #include "interpose/command/sizes.h"
+#include "interpose/config.h"
 
 namespace swapadvisor::command {
 
@@ -62,7 +64,16 @@ void print_text(const MachineFacts& facts) {
         row("both ways at once", rate_text(device.duplex_bytes_per_s));
         row("allocate pinned", rate_text(device.pinned_bytes_per_s));
     }
-    const auto lines = shortcomings(facts);
+    std::puts("settings (swapadvisor run --help has them as options)");
+    std::vector<std::string> problems;
+    parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems);
+    for (const SettingInfo& setting : kSettings) {
+        const char* value = std::getenv(setting.name);
+        fmt::print("  {:<26} {}\n", setting.name,
+                   value && *value ? value : fmt::format("({})", setting.standard));
+    }
+    auto lines = shortcomings(facts);
+    for (const std::string& problem : problems) lines.push_back(problem + "; ignored");
     std::puts(lines.empty() ? "nothing stands in the way" : "what to know");
     for (const std::string& line : lines) fmt::print("  - {}\n", line);
 }
@@ -99,6 +110,8 @@ void print_json(const MachineFacts& facts) {
                                   {"pinned_bytes_per_s", device.pinned_bytes_per_s},
                                   {"problem", device.problem}});
     }
+    for (const SettingInfo& setting : kSettings)
+        if (const char* value = std::getenv(setting.name)) out["settings"][setting.name] = value;
     out["shortcomings"] = shortcomings(facts);
     fmt::print("{}\n", out.dump(1));
 }
@@ -106,22 +119,18 @@ void print_json(const MachineFacts& facts) {
 }  // namespace
 
 int cmd_doctor(int argc, char** argv) {
-    CLI::App app(
-        "Says what this machine offers to SwapAdvisor and what would not work. Exit status 1: nothing can be "
-        "managed here.");
-    app.name(argv[0]);
+    Options app(
+        "swapadvisor doctor",
+        "Says what this machine offers to SwapAdvisor, what would not work, and which settings hold. Exit "
+        "status 1: nothing can be managed here.",
+        "", "  swapadvisor doctor\n  swapadvisor doctor --json");
     bool json = false;
     app.add_flag("--json", json, "machine-readable");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == 0) return app.exit(error);
-        fmt::print(stderr, "error: {} ({} --help)\n", error.what(), app.get_name());
-        return 2;
-    }
-    const MachineFacts facts = find_machine_facts();
-    json ? print_json(facts) : print_text(facts);
-    return can_manage(facts) ? 0 : 1;
+    return app.run(argc, argv, [&] {
+        const MachineFacts facts = find_machine_facts();
+        json ? print_json(facts) : print_text(facts);
+        return can_manage(facts) ? 0 : 1;
+    });
 }
 
 }  // namespace swapadvisor::command

@@ -9,6 +9,7 @@
 
 #include "interpose/command/commands.h"
 #include "interpose/command/files.h"
+#include "interpose/command/options.h"
 #include "interpose/command/plan_figures.h"
 #include "interpose/command/planner_options.h"
 
@@ -28,8 +29,12 @@ void check_folder(const std::string& path) {
 }  // namespace
 
 int cmd_plan(int argc, char** argv) {
-    CLI::App app{"Searches a plan: the order of operations, the allocation of memory and the swaps.",
-                 "swapadvisor plan"};
+    Options app("swapadvisor plan",
+                "Searches a plan: the order of operations, the allocation of memory and the swaps.",
+                "GRAPH|TRACE -o PLAN",
+                "  swapadvisor plan run.trace -o run.plan --memory 16GiB\n"
+                "  swapadvisor plan run.trace -o run.plan --memory 50% --planner fast\n"
+                "  swapadvisor plan graph.json -o - --memory 40GiB --seconds 60 > graph.plan");
     GraphInput input;
     PlannerChoice choice;
     std::string output;
@@ -44,8 +49,7 @@ int cmd_plan(int argc, char** argv) {
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
     app.add_flag("--json", json, "the closing table as JSON");
-    return run_command(app, argc, argv, [&] {
-        input.planned_bytes = input.memory;
+    return app.run(argc, argv, [&] {
         const planner::Graph graph = input.load();
         const std::int64_t limit = input.limit(graph);
         choice.fit(input, limit);

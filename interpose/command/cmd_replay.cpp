@@ -1,9 +1,6 @@
 // `replay`: a program after a plan made earlier.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-#include <cstdlib>
-
 #include "interpose/command/commands.h"
 #include "interpose/command/files.h"
 #include "interpose/command/launch.h"
@@ -37,30 +34,29 @@ std::string plan_problem(const std::string& path, const Launch& launch) {
 }  // namespace
 
 int cmd_replay(int argc, char** argv) {
-    CLI::App app(
-        "Runs a program after a plan made earlier: swapadvisor replay [options] PLAN -- PROGRAM [arguments]");
-    Launch launch(app, "PLAN ");
-    app.add_option("-o,--output", launch.setting("--output", "SWAPADVISOR_REPORT"),
-                   "write the report here at the end, and as JSON beside it (FILE.json)");
-    bool or_search = false;
-    app.add_flag(
-        "--or-search", or_search,
-        "where the plan does not fit the program, search one as `run` does; else the run ends with 2");
-    std::string& plan = launch.setting("PLAN", "SWAPADVISOR_PLAN");
-    app.add_option("PLAN", plan, "made by `swapadvisor plan` from a trace of the program")->type_name("FILE");
-    app.footer(
-        "Without --memory the run stays within the memory that the plan was made for.\n"
-        "examples:\n  swapadvisor replay run.plan -- ./train --epochs 3\n"
+    Launch launch(
+        "swapadvisor replay",
+        "Runs a program after a plan made earlier. Without --memory the run stays within the memory that "
+        "the plan was made for.",
+        "PLAN ",
+        "  swapadvisor replay run.plan -- ./train --epochs 3\n"
         "  swapadvisor replay run.plan --or-search -o report.txt -- python train.py");
-    if (const int status = launch.parse(argc, argv); status >= 0) return status;
-    const auto refuse = [](const std::string& why) {
-        fmt::print(stderr, "error: {}\n", why);
+    launch.add_setting("-o,--output", "SWAPADVISOR_REPORT", "FILE",
+                       "write the report here at the end, and as JSON beside it (FILE.json)");
+    launch.add_setting("--trace", "SWAPADVISOR_TRACE", "FILE",
+                       "write a trace here, too: the report of a program that is killed is whole then");
+    launch.add_switch(
+        "--or-search", "SWAPADVISOR_PLAN_OR_SEARCH",
+        "where the plan does not fit the program, search one as `run` does; else the run ends with 2");
+    launch.add_setting("PLAN", "SWAPADVISOR_PLAN", "FILE",
+                       "made by `swapadvisor plan` from a trace of the program");
+    if (const int status = launch.parse_launch(argc, argv); status >= 0) return status;
+    const std::string plan = launch.value_of("SWAPADVISOR_PLAN");
+    if (plan.empty()) return launch.refuse("no plan given: swapadvisor replay [options] " + launch.usage());
+    if (const std::string problem = plan_problem(plan, launch); !problem.empty()) {
+        fmt::print(stderr, "error: {}\n", problem);
         return 2;
-    };
-    if (plan.empty())
-        return refuse("no plan given: swapadvisor replay [options] PLAN -- PROGRAM [arguments]");
-    if (const std::string problem = plan_problem(plan, launch); !problem.empty()) return refuse(problem);
-    if (or_search) setenv("SWAPADVISOR_PLAN_OR_SEARCH", "1", 1);
+    }
     return launch.start();
 }
 

@@ -4,18 +4,21 @@
 
 #include "interpose/command/commands.h"
 #include "interpose/command/files.h"
-#include "interpose/command/planner_input.h"
+#include "interpose/command/options.h"
 #include "interpose/command/report_input.h"
-#include "recorder/report_diff.h"
 #include "recorder/report_html.h"
 #include "recorder/report_perfetto.h"
 
 namespace swapadvisor::command {
 
 int cmd_report(int argc, char** argv) {
-    CLI::App app{
+    Options app(
+        "swapadvisor report",
         "Shows what happened to memory: peak, time, swaps, stalls. Text unless another form is asked for.",
-        "swapadvisor report"};
+        "FILE",
+        "  swapadvisor report run.trace\n"
+        "  swapadvisor report run.trace --html -o report.html\n"
+        "  swapadvisor report run.plan --graph run.trace --perfetto -o plan.perfetto.json");
     std::string path, graph, output = "-";
     bool json = false, html = false, perfetto = false;
     app.add_option("file", path, "trace, plan, or report (JSON)")->required()->type_name("FILE");
@@ -26,27 +29,12 @@ int cmd_report(int argc, char** argv) {
     forms->add_flag("--html", html, "one page with charts that needs nothing else");
     forms->add_flag("--perfetto", perfetto, "for ui.perfetto.dev");
     forms->require_option(0, 1);
-    return run_command(app, argc, argv, [&] {
+    return app.run(argc, argv, [&] {
         const ReportModel model = load_report(path, graph);
         write_file(output, json       ? report_json(model)
                            : html     ? report_html(model)
                            : perfetto ? report_perfetto(model)
                                       : report_text(model));
-        return 0;
-    });
-}
-
-int cmd_diff(int argc, char** argv) {
-    CLI::App app{"Compares two runs: traces, plans or reports.", "swapadvisor diff"};
-    std::string before, after, graph;
-    bool json = false;
-    app.add_option("before", before, "trace, plan, or report (JSON)")->required()->type_name("A");
-    app.add_option("after", after, "the one to compare with it")->required()->type_name("B");
-    app.add_option("--graph", graph, "graph or trace that the plans were made for")->type_name("FILE");
-    app.add_flag("--json", json, "as JSON");
-    return run_command(app, argc, argv, [&] {
-        const ReportModel a = load_report(before, graph), b = load_report(after, graph);
-        write_file("-", json ? report_diff_json(a, b) : report_diff_text(a, b));
         return 0;
     });
 }

@@ -6,6 +6,7 @@
 
 #include "interpose/command/commands.h"
 #include "interpose/command/files.h"
+#include "interpose/command/options.h"
 #include "interpose/command/planner_input.h"
 #include "interpose/command/planner_options.h"
 #include "interpose/command/sizes.h"
@@ -15,15 +16,18 @@
 namespace swapadvisor::command {
 
 int cmd_simulate(int argc, char** argv) {
-    CLI::App app{"Checks a plan against every rule of the format and runs it on the graph's machine.",
-                 "swapadvisor simulate"};
+    Options app("swapadvisor simulate",
+                "Checks a plan against every rule of the format and runs it on the graph's machine.",
+                "GRAPH|TRACE PLAN",
+                "  swapadvisor simulate run.trace run.plan\n"
+                "  swapadvisor simulate graph.json graph.plan --h2d 50GB/s --json");
     GraphInput input;
     std::string plan_path;
     bool json = false;
     input.add_to(app, false);
     app.add_option("plan", plan_path, "plan (JSON)")->required()->type_name("PLAN");
     app.add_flag("--json", json, "the result as JSON");
-    return run_command(app, argc, argv, [&] {
+    return app.run(argc, argv, [&] {
         planner::Plan plan;
         try {
             plan = planner::parse_plan(read_file(plan_path));

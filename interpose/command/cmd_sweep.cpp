@@ -1,5 +1,6 @@
 // `swapadvisor sweep GRAPH`: period against memory, and the least memory that costs at most 5 %.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +8,7 @@
 
 #include "interpose/command/commands.h"
 #include "interpose/command/files.h"
+#include "interpose/command/options.h"
 #include "interpose/command/plan_figures.h"
 #include "interpose/command/planner_options.h"
 #include "interpose/command/sizes.h"
@@ -37,7 +39,7 @@ class Sweep {
             PlanFigures figures = judge(graph, plan, bound_seconds_);
             figures.effort = std::move(effort);
             figures.limit_bytes = limit;
-            if (!quiet_)
+            if (!quiet_ && isatty(STDERR_FILENO) == 1)
                 fmt::print(stderr, "{:>10}  {}  {:.1f} %\n", format_bytes(limit),
                            format_ns(figures.checked.period_ns), figures.speed_per_cent());
             points_[limit] = figures;
@@ -86,21 +88,23 @@ class Sweep {
 }  // namespace
 
 int cmd_sweep(int argc, char** argv) {
-    CLI::App app{"Plans for many limits: iteration time against memory.", "swapadvisor sweep"};
+    Options app("swapadvisor sweep", "Plans for many limits: iteration time against memory.", "GRAPH|TRACE",
+                "  swapadvisor sweep run.trace --html sweep.html\n"
+                "  swapadvisor sweep run.trace --from 25% --to 100% --points 5 --planner fast");
     GraphInput input;
     PlannerChoice choice;
     std::string html;
     bool json = false;
     int points = 8;
     double bound_seconds = 10, slowdown = 5;
-    std::int64_t from = 0, to = 0;
+    MemoryOption from, to;
     input.add_to(app, false);
     choice.add_to(app, 2);
     app.add_option("--points", points, "limits to try, before closing in on the least that is fast enough")
         ->check(CLI::Range(2, 1000))
         ->capture_default_str();
-    add_size(app, "--from", from, "smallest limit (default: the least the graph can run in)");
-    add_size(app, "--to", to, "largest limit (default: what is live at once)");
+    add_memory(app, "--from", from, "smallest limit (default: the least the graph can run in)");
+    add_memory(app, "--to", to, "largest limit (default: what is live at once)");
     app.add_option("--slowdown", slowdown, "per cent that count as fast enough")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
@@ -108,17 +112,18 @@ int cmd_sweep(int argc, char** argv) {
         ->check(CLI::NonNegativeNumber);
     app.add_flag("--json", json, "the result as JSON");
     app.add_option("--html", html, "write a page with a plot")->type_name("FILE");
-    return run_command(app, argc, argv, [&] {
+    return app.run(argc, argv, [&] {
         const planner::Graph graph = input.load();
         const std::int64_t beside = input.resident_bytes;
         const std::int64_t least = planner::least_memory_bytes(graph) + beside,
                            peak = planner::peak_memory_bytes(graph) + beside;
         choice.fit(input, peak);
-        const std::int64_t low = from > 0
-                                     ? from
+        const std::int64_t low = from.given()
+                                     ? from.of(graph.device.memory_bytes)
                                      : std::max(least + least / 50,
                                                 planner::least_limit_bytes(graph, choice.options) + beside),
-                           high = std::max(low, to > 0 ? to : peak + peak / 50);
+                           high = std::max(low,
+                                           to.given() ? to.of(graph.device.memory_bytes) : peak + peak / 50);
         Sweep sweep(graph, input, choice, bound_seconds, json);
         for (int i = points - 1; i >= 0; --i) {
             const double share = static_cast<double>(i) / (points - 1);

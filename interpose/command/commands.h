@@ -1,4 +1,4 @@
-// The commands of `swapadvisor`. Each gets its own arguments (argv[0] is "swapadvisor NAME") and returns the
+// The commands of `swapadvisor`. Each gets its own arguments (argv[0] is its name) and returns the
 // exit status: 0 done, 1 bad input or it could not be done (one line on standard error), 2 wrong usage. Weak:
 // a command that a build leaves out is null.
 #pragma once

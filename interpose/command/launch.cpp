@@ -27,18 +27,6 @@ int fail(int status, const std::string& text) {
     return status;
 }
 
-/// Help whose usage line has the program in it.
-class LaunchHelp : public CLI::Formatter {
-  public:
-    explicit LaunchHelp(std::string positionals) : positionals_(std::move(positionals)) {}
-    std::string make_usage(const CLI::App* app, std::string) const override {
-        return fmt::format("Usage: {} [options] {}-- PROGRAM [arguments]\n", app->get_name(), positionals_);
-    }
-
-  private:
-    std::string positionals_;
-};
-
 void apply_framework_settings(const FrameworkAdvice& advice, bool quiet) {
     std::string said;
     for (const FrameworkSetting& setting : advice.set) {
@@ -81,105 +69,97 @@ bool say_if_driver_is_missing(const std::string& path, const FrameworkAdvice& ad
 
 }  // namespace
 
-Launch::Launch(CLI::App& app, const std::string& positionals) : app_(app), positionals_(positionals) {
+Launch::Launch(const std::string& command, const std::string& description, const std::string& positionals,
+               const std::string& examples)
+    : Options(command, description, positionals + "-- PROGRAM [arguments]", examples) {
     settings_.reserve(24);
+    prefix_command();
     add_options();
 }
 
-std::string& Launch::setting(const char* option, const char* variable) {
-    return settings_.emplace_back(Setting{option, variable, ""}).value;
+CLI::Option* Launch::add_setting(const char* names, const char* variable, const char* kind,
+                                 const char* text) {
+    Setting& setting = settings_.emplace_back(Setting{names, variable, "", nullptr});
+    setting.given = add_option(names, setting.value, text)->type_name(kind);
+    return setting.given;
+}
+
+void Launch::add_switch(const char* name, const char* variable, const char* text) {
+    Setting& setting = settings_.emplace_back(Setting{name, variable, "", nullptr});
+    setting.given = add_flag_callback(
+        name, [&setting] { setting.value = "1"; }, text);
 }
 
 std::string Launch::value_of(const char* variable) const {
     for (const Setting& setting : settings_)
-        if (setting.variable == variable && !setting.value.empty()) return setting.value;
+        if (setting.variable == variable) return setting.value;
     return "";
 }
 
 void Launch::add_options() {
-    const auto add = [&](const char* names, const char* variable, const char* text) {
-        app_.add_option(names, setting(names, variable), text);
-    };
-    const auto add_flag = [&](const char* name, const char* variable, const char* text) {
-        std::string& value = setting(name, variable);
-        app_.add_flag_callback(
-            name, [&value] { value = "1"; }, text);
-    };
-    add("--memory", "SWAPADVISOR_MEMORY", "device memory to stay within: 16GiB, 512MiB, 50% (all there is)");
-    add("--host-memory", "SWAPADVISOR_HOST_MEMORY", "pinned host memory to use at most");
-    add("--planner", "SWAPADVISOR_PLANNER",
-        "ga, fast, belady-prefetch, belady, lru; none: swap on demand only (ga)");
-    add("--seconds", "SWAPADVISOR_SECONDS", "search time in the background (10)");
-    add("--threads", "SWAPADVISOR_THREADS", "threads of the search (chosen)");
-    add("--seed", "SWAPADVISOR_SEED", "seed of the search (1)");
-    add("--timing", "SWAPADVISOR_TIMING",
-        "how operations are timed: cupti, events, auto (CUPTI where it works)");
-    add("--log", "SWAPADVISOR_LOG", "routes, memory, ops, plan or all; several with commas");
-    add("--plain", "SWAPADVISOR_PLAIN",
-        "sizes of allocations to leave to the driver, such as memory for other processes");
-    add_flag("--sync-free", "SWAPADVISOR_SYNC_FREE",
-             "freeing waits for the device, as the driver's own does");
-    add_flag("--prove-reads", "SWAPADVISOR_PROVE_READS",
-             "find out what kernels only read, and copy it out only if it did change after all");
-    app_.add_flag("-q,--quiet", quiet_, "nothing on standard error but errors");
-    app_.add_flag("--strict", strict_,
-                  "absent buffers stay unmapped for good, not only in a plan's first two iterations; a "
-                  "program that the shim "
-                  "cannot be loaded into is refused");
-    app_.add_flag("--no-settings", no_settings_, "leave the framework's allocator settings as they are");
+    add_setting("--memory", "SWAPADVISOR_MEMORY", "SIZE",
+                "device memory to stay within: 16GiB, 512MiB, 50% (all there is)");
+    add_setting("--host-memory", "SWAPADVISOR_HOST_MEMORY", "SIZE", "pinned host memory to use at most");
+    add_setting("--planner", "SWAPADVISOR_PLANNER", "NAME",
+                "ga, fast, belady-prefetch, belady, lru; none: swap on demand only (ga)");
+    add_setting("--seconds", "SWAPADVISOR_SECONDS", "S", "search time in the background (10)");
+    add_setting("--threads", "SWAPADVISOR_THREADS", "N", "threads of the search (chosen)");
+    add_setting("--seed", "SWAPADVISOR_SEED", "N", "seed of the search (1)");
+    add_setting("--timing", "SWAPADVISOR_TIMING", "SOURCE",
+                "how operations are timed: cupti, events, auto (CUPTI where it works)");
+    add_setting("--log", "SWAPADVISOR_LOG", "TOPICS",
+                "routes, memory, ops, plan or all; several with commas");
+    add_setting("--plain", "SWAPADVISOR_PLAIN", "SIZES",
+                "sizes of allocations to leave to the driver, such as memory for other processes");
+    add_switch("--sync-free", "SWAPADVISOR_SYNC_FREE",
+               "freeing waits for the device, as the driver's own does");
+    add_switch("--prove-reads", "SWAPADVISOR_PROVE_READS",
+               "find out what kernels only read, and copy it out only if it did change after all");
+    add_switch("--strict", "SWAPADVISOR_STRICT",
+               "absent buffers stay unmapped for good, not only in a plan's first two iterations; a program "
+               "that the shim cannot be loaded into is refused");
+    add_switch("-q,--quiet", "SWAPADVISOR_QUIET", "nothing on standard error but errors");
+    add_flag("--no-settings", no_settings_, "leave the framework's allocator settings as they are");
 }
 
-int Launch::parse(int argc, char** argv) {
-    app_.name(argv[0]);
-    app_.prefix_command();
-    app_.formatter(std::make_shared<LaunchHelp>(positionals_));
+int Launch::parse_launch(int argc, char** argv) {
     std::vector<std::string> ours(argv + 1, argv + argc);
     const auto split = std::find(ours.begin(), ours.end(), "--");
-    std::vector<std::string> rest(split == ours.end() ? split : split + 1, ours.end());
+    const std::vector<std::string> rest(split == ours.end() ? split : split + 1, ours.end());
     ours.erase(split, ours.end());
-    std::reverse(ours.begin(), ours.end());  // CLI11 takes the words from the back
-    try {
-        app_.parse(ours);
-    } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == 0) return app_.exit(error);
-        return fail(2, fmt::format("{} ({} --help)", error.what(), app_.get_name()));
-    }
-    program_ = app_.remaining();
-    if (!program_.empty() && program_.front().starts_with("-")) {
-        return fail(2, fmt::format("unknown option {} ({} --help)", program_.front(), app_.get_name()));
-    }
+    if (const int status = parse_words(ours); status >= 0) return status;
+    program_ = remaining();
+    if (!program_.empty() && program_.front().starts_with("-"))
+        return refuse("unknown option " + program_.front());
     program_.insert(program_.end(), rest.begin(), rest.end());
-    if (program_.empty()) {
-        return fail(2, fmt::format("no program given: {} [options] {}-- PROGRAM [arguments]", app_.get_name(),
-                                   positionals_));
-    }
+    if (program_.empty()) return refuse("no program given: " + get_name() + " [options] " + usage());
     return apply_settings();
 }
 
 /// Options into variables, checked as the shim will read them. Returns -1 to go on.
 int Launch::apply_settings() {
     for (const Setting& setting : settings_) {
+        if (setting.given->count() > 0 && setting.value.empty())
+            return refuse(setting.option + ": empty (leave it out for what holds without it)");
         if (!setting.value.empty()) setenv(setting.variable.c_str(), setting.value.c_str(), 1);
     }
-    if (quiet_) setenv("SWAPADVISOR_QUIET", "1", 1);
-    if (strict_) setenv("SWAPADVISOR_STRICT", "1", 1);
     std::vector<std::string> problems;
     const Config config =
         parse_config([](const char* name) -> const char* { return std::getenv(name); }, problems);
-    quiet_ |= config.quiet;
+    quiet_ = config.quiet;
+    strict_ = config.strict;
     enabled_ = config.enabled;
     report_ = config.report_path;
     trace_ = config.trace_path;
-    for (std::string problem : problems) {
+    for (std::string problem : problems) {  // one line: the first says enough
         for (const Setting& setting : settings_) {
             const std::string start = setting.variable + "=";
-            if (!setting.value.empty() && problem.starts_with(start)) {
+            if (!setting.value.empty() && problem.starts_with(start))
                 problem = setting.option + " " + problem.substr(start.size());
-            }
         }
-        fail(2, problem);
+        return refuse(problem);
     }
-    return problems.empty() ? -1 : 2;
+    return -1;
 }
 
 int Launch::start() {

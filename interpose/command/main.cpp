@@ -42,7 +42,8 @@ void print_usage(std::FILE* out) {
     fmt::print(out,
                "\n`swapadvisor COMMAND --help` tells more. Most often:\n"
                "  swapadvisor run -- python train.py\n"
-               "  swapadvisor run --memory 16GiB -- ./train --epochs 3\n");
+               "  swapadvisor run --memory 16GiB -- ./train --epochs 3\n"
+               "  swapadvisor report run.trace --html -o report.html\n");
 }
 
 }  // namespace
@@ -52,19 +53,22 @@ int main(int argc, char** argv) {
         print_usage(stderr);
         return 2;
     }
-    const std::string name = argv[1];
-    if (name == "--help" || name == "-h" || name == "help") {
+    std::string name = argv[1];
+    std::string help = "--help";
+    if (name == "--help" || name == "-h" || (name == "help" && argc == 2)) {
         print_usage(stdout);
         return 0;
     }
-    if (name == "--version") {
+    if (name == "help") {  // `swapadvisor help plan` as `swapadvisor plan --help`
+        name = argv[2];
+        argv[2] = help.data();
+    }
+    if (name == "--version" || name == "-V") {
         fmt::print("swapadvisor {}\n", SWAPADVISOR_VERSION);
         return 0;
     }
     for (const Command& command : kCommands) {
         if (name != command.name) continue;
-        std::string full = "swapadvisor " + name;
-        argv[1] = full.data();
         return command.run(argc - 1, argv + 1);
     }
     fmt::print(stderr, "error: swapadvisor has no command {} (`swapadvisor --help` lists them)\n", name);

@@ -13,31 +13,6 @@
 
 namespace swapadvisor::command {
 
-namespace {
-
-CLI::Option* add_number(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help,
-                        std::optional<std::int64_t> (*parse)(std::string_view), const char* kind) {
-    return app
-        .add_option_function<std::string>(
-            name,
-            [&value, parse, name, kind](const std::string& text) {
-                const auto parsed = parse(text);
-                if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not a " + kind);
-                value = *parsed;
-            },
-            help)
-        ->type_name(kind == std::string("size") ? "SIZE" : "RATE");
-}
-
-}  // namespace
-
-CLI::Option* add_size(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help) {
-    return add_number(app, name, value, help, parse_size, "size");
-}
-CLI::Option* add_rate(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help) {
-    return add_number(app, name, value, help, parse_rate, "rate");
-}
-
 void GraphInput::add_to(CLI::App& app, bool with_memory) {
     app.add_option("graph", path, "graph (JSON) or trace file; - is standard input")
         ->required()
@@ -47,7 +22,8 @@ void GraphInput::add_to(CLI::App& app, bool with_memory) {
         "of a trace: what a framework could do with it, reordering operations and moving tensors between "
         "places; no plan for `swapadvisor replay`");
     if (with_memory)
-        add_size(app, "--memory", memory, "device memory to stay within (default: the device's)");
+        add_memory(app, "--memory", memory,
+                   "device memory to stay within: 16GiB, 512MiB, 50% (default: the device's)");
     add_rate(app, "--h2d", h2d, "host to device, alone (default: the graph's)");
     add_rate(app, "--d2h", d2h, "device to host, alone");
     add_rate(app, "--duplex", duplex, "both directions together");
@@ -60,13 +36,20 @@ void GraphInput::add_to(CLI::App& app, bool with_memory) {
 }
 
 planner::Graph GraphInput::load() {
+    if (!memory.given()) return load_for(planned_bytes);
+    // A share is of what the graph says the device has.
+    limit_ = memory.fraction > 0 ? memory.of(load_for(0).device.memory_bytes) : memory.bytes;
+    return load_for(limit_);
+}
+
+planner::Graph GraphInput::load_for(std::int64_t plan_bytes) {
     std::string text = read_file(path);
     const auto first = text.find_first_not_of(" \t\r\n");
     is_trace = first == std::string::npos || text[first] != '{';
     if (is_trace) {
         if (first == std::string::npos) throw std::runtime_error(path + ": the file is empty");
         if (path == "-") throw std::runtime_error("standard input: not a graph (a trace must be a file)");
-        text = trace_to_graph_json(path, planned_bytes, ideal);
+        text = trace_to_graph_json(path, plan_bytes, ideal);
     }
     planner::Graph graph;
     try {
@@ -77,7 +60,7 @@ planner::Graph GraphInput::load() {
     read_program(graph);
     may_reorder = graph.may_reorder.value_or(false);
     planner::Device& device = graph.device;
-    device.memory_bytes = std::max(device.memory_bytes, memory);  // what if there were more?
+    device.memory_bytes = std::max(device.memory_bytes, limit_);  // what if there were more?
     // A duplex rate equal to the sum means that the directions do not disturb each other; that stays so.
     const bool independent = device.duplex_bytes_per_s >= device.h2d_bytes_per_s + device.d2h_bytes_per_s;
     if (h2d > 0) device.h2d_bytes_per_s = h2d;
@@ -113,27 +96,7 @@ std::int64_t GraphInput::room(std::int64_t limit) const {
 }
 
 std::int64_t GraphInput::limit(const planner::Graph& graph) const {
-    if (memory == 0) return graph.device.memory_bytes;
-    return memory;
-}
-
-int run_command(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::CallForHelp&) {
-        std::fputs(app.help().c_str(), stdout);
-        return 0;
-    } catch (const CLI::ParseError& error) {
-        std::fprintf(stderr, "%s: %s (see %s --help)\n", app.get_name().c_str(), error.what(),
-                     app.get_name().c_str());
-        return 2;
-    }
-    try {
-        return body();
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
-        return 1;
-    }
+    return memory.given() ? limit_ : graph.device.memory_bytes;
 }
 
 }  // namespace swapadvisor::command

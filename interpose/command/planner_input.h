@@ -1,5 +1,4 @@
-// What the planner's commands share: the graph argument, the machine's options, running a part with its exit
-// codes.
+// What the planner's commands share: the graph argument, the machine's options.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,22 +6,20 @@
 #include <functional>
 #include <string>
 
+#include "interpose/command/options.h"
 #include "planner/bound/bound.h"
 #include "planner/model/graph.h"
 
 namespace swapadvisor::command {
 
-/// An option that takes a size ("40GiB") or a rate ("15.754GB/s").
-CLI::Option* add_size(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help);
-CLI::Option* add_rate(CLI::App& app, const std::string& name, std::int64_t& value, const std::string& help);
-
 /// GRAPH|TRACE and the options that change the machine it describes.
 struct GraphInput {
     std::string path;
-    std::int64_t memory = 0;  ///< --memory; 0: the device's
+    MemoryOption memory;  ///< --memory; not given: the device's
     std::int64_t h2d = 0, d2h = 0, duplex = 0, latency = -1;
     double op_speedup = 1;
-    std::int64_t planned_bytes = 0;   ///< of a trace: the limit of the plan that the graph is for; 0: any
+    std::int64_t planned_bytes =
+        0;  ///< of a trace, without --memory: the limit of the plan that the graph is for; 0: any
     bool ideal = false;               ///< --ideal: of a trace, what only a framework could do
     bool is_trace = false;            ///< known after load()
     bool may_reorder = false;         ///< known after load(): such plans may change the order of the ops
@@ -33,17 +30,16 @@ struct GraphInput {
     void add_to(CLI::App& app, bool with_memory);
     /// Reads the graph and applies the options. Throws std::exception with one line.
     planner::Graph load();
-    /// The memory limit for this graph: --memory, or the device's memory.
+    /// The memory limit for this graph: --memory, or the device's memory; after load().
     std::int64_t limit(const planner::Graph& graph) const;
     /// What of `limit` is for the plan: all but what is resident beside it. Throws if
     /// nothing is left.
     std::int64_t room(std::int64_t limit) const;
 
   private:
+    planner::Graph load_for(std::int64_t plan_bytes);
+    std::int64_t limit_ = 0;
     void read_program(const planner::Graph& graph);
 };
-
-/// Parses and runs: 2 for wrong usage, 1 for an exception (its line on stderr).
-int run_command(CLI::App& app, int argc, char** argv, const std::function<int()>& body);
 
 }  // namespace swapadvisor::command

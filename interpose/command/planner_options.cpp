@@ -5,11 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <thread>
 
 #include "interpose/command/sizes.h"
+#include "planner/bound/bound.h"
 
 namespace swapadvisor::command {
 namespace {
@@ -21,26 +26,51 @@ void on_interrupt(int) {
     interrupted = true;
 }
 
-// Progress lines, at most a few per second.
+/// One line on a terminal, drawn again a few times a second: time, the best so far, what nothing can beat.
+/// Nowhere else.
 class Progress {
   public:
-    explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
-    void better(const planner::Plan& plan, double elapsed_s) {
-        if (quiet_ || (shown_ && elapsed_s < last_s_ + (terminal_ ? 0.1 : 1.0))) return;
-        shown_ = true;
-        last_s_ = elapsed_s;
-        fmt::print(stderr, "{}{:7.1f} s  period {}{}", terminal_ ? "\r" : "", elapsed_s,
-                   format_ns(plan.predicted_ns), terminal_ ? "   " : "\n");
-        std::fflush(stderr);
+    Progress(const planner::Graph& graph, std::int64_t limit_bytes, bool quiet) {
+        if (quiet || isatty(STDERR_FILENO) == 0) return;
+        planner::BoundOptions options;
+        options.limit_bytes = limit_bytes;
+        options.seconds = 0;
+        bound_ns_ = planner::bound(graph, options).best_ns();
+        thread_ = std::thread([this] { draw(); });
     }
-    void done() const {
-        if (shown_ && terminal_) fmt::print(stderr, "\n");
+    ~Progress() {
+        if (!thread_.joinable()) return;
+        {
+            const std::lock_guard lock(mutex_);
+            done_ = true;
+        }
+        wake_.notify_one();
+        thread_.join();
+        fmt::print(stderr, "\r\033[K");
     }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+    void better(std::int64_t ns) { best_ns_ = ns; }
 
   private:
-    bool quiet_, terminal_;
-    bool shown_ = false;
-    double last_s_ = 0;
+    void draw() {
+        const auto begin = std::chrono::steady_clock::now();
+        std::unique_lock lock(mutex_);
+        while (!wake_.wait_for(lock, std::chrono::milliseconds(200), [&] { return done_; })) {
+            const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+            const std::int64_t best = best_ns_;
+            fmt::print(stderr, "\r\033[K{:.0f} s  best {}  bound {}  (Ctrl-C: take the best so far)", s,
+                       best > 0 ? format_ns(best) : "none yet", format_ns(bound_ns_));
+            std::fflush(stderr);
+        }
+    }
+
+    std::int64_t bound_ns_ = 0;
+    std::atomic<std::int64_t> best_ns_{0};
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool done_ = false;
+    std::thread thread_;
 };
 
 }  // namespace
@@ -118,9 +148,9 @@ bool is_ideal(const planner::Plan& plan) {
 }
 
 planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, Effort& effort) {
-    Progress progress(quiet);
+    Progress progress(graph, options.limit_bytes, quiet);
     options.on_better = [&](const planner::Plan& best, planner::Spent spent) {
-        progress.better(best, spent.seconds);
+        progress.better(best.predicted_ns);
         effort.best_ns.emplace_back(spent, best.predicted_ns);
     };
     options.cancel = &interrupted;
@@ -131,7 +161,6 @@ planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, 
     effort.spent = whole.spent();
     std::signal(SIGINT, previous_interrupt);
     std::signal(SIGTERM, previous_termination);
-    progress.done();
     return plan;
 }
 

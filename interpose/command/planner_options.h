@@ -32,8 +32,8 @@ struct Effort {
 /// Was the plan made with --ideal?
 bool is_ideal(const planner::Plan& plan);
 
-/// make_plan with progress on standard error (a line that changes on a terminal, else a line per improvement)
-/// unless `quiet`. SIGINT (Ctrl-C) or SIGTERM ends the search with its best plan so far.
+/// make_plan with progress on standard error (a line that changes on a terminal, else nothing) unless `quiet`.
+/// SIGINT (Ctrl-C) or SIGTERM ends the search with its best plan so far.
 planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, bool quiet, Effort& effort);
 
 }  // namespace swapadvisor::command

@@ -31,7 +31,7 @@ bool names_format(const std::string& text, const char* format) {
 TraceAnalysis analyse_with_progress(const std::string& path) {
     using Clock = std::chrono::steady_clock;
     const bool terminal = isatty(STDERR_FILENO) == 1;
-    const auto interval = terminal ? std::chrono::milliseconds(200) : std::chrono::milliseconds(5000);
+    const auto interval = std::chrono::milliseconds(200);
     auto shown = Clock::now();
     bool drawn = false;
     SiteLines lines;
@@ -39,12 +39,12 @@ TraceAnalysis analyse_with_progress(const std::string& path) {
     options.resolve_site = [&](const std::string& site) { return lines.resolve(site); };
     options.progress = [&](std::uint64_t done, std::uint64_t total) {
         const auto now = Clock::now();
-        if (now - shown < interval) return;
+        if (!terminal || now - shown < interval) return;
         shown = now;
         const int percent =
             total > 0 ? static_cast<int>(static_cast<double>(done) * 100 / static_cast<double>(total)) : 100;
-        std::fprintf(stderr, terminal ? "\rreading %s: %d %%" : "reading %s: %d %%\n", path.c_str(), percent);
-        drawn = terminal;
+        std::fprintf(stderr, "\rreading %s: %d %%", path.c_str(), percent);
+        drawn = true;
     };
     TraceAnalysis trace = analyse_trace(path, options);
     if (drawn) std::fputs("\r\033[K", stderr);

@@ -8,8 +8,7 @@
 
 namespace swapadvisor::command {
 
-/// With progress on standard error: a line that is redrawn on a terminal, a plain line now and then
-/// otherwise, and nothing at all for what is quick. Damage of the file is one line on standard error.
+/// With progress on standard error, if that is a terminal: a line that is redrawn, none for what is quick. Damage of the file is one line on standard error.
 TraceAnalysis analyse_with_progress(const std::string& path);
 
 /// The report of a trace, a plan (with its graph, if given) or a report in JSON. Throws with one line.
