@@ -199,12 +199,12 @@ void PlanDirector::look_at_recorder() {
         say("iteration of %zu ops found, %lld bytes of tensors, signature %016llx", steady->ops.size(),
             static_cast<long long>(used_bytes), static_cast<unsigned long long>(steady->signature));
     if (used_pages * page <= room()) {
-        timing_need_.loop_found(next_seq_, steady->ops.size());
+        timing_need_.loop_found(next_seq_, steady->ops.size(), steady->signature);
         return;
     }
     // Until there is a plan, its order tells what is used next.
     if (!switch_.knows(steady->signature)) switch_.know(std::make_shared<IterationScript>(steady));
-    timing_need_.loop_found(next_seq_, steady->ops.size());
+    timing_need_.loop_found(next_seq_, steady->ops.size(), steady->signature);
     // One more iteration, so that its timings have come in.
     plan_signature_ = steady->signature;
     plan_at_seq_ = next_seq_ + steady->ops.size();

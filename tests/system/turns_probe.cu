@@ -1,5 +1,6 @@
 // Loops whose buffers take turns.
 //   turns_probe ring TURNS LAUNCHES STEPS BYTES: each step launches on one buffer and the next of TURNS others
+//   turns_probe random COUNT LAUNCHES BYTES: each launch takes two of COUNT buffers, and a size, at random
 //   turns_probe chain LENGTH STEPS BYTES: each step adds each of LENGTH buffers to the next
 // Prints a sum over what the buffers hold in the end.
 #include <cstdio>
@@ -40,7 +41,8 @@ std::vector<float*> buffers(int count, std::size_t bytes) {
 
 int main(int argc, char** argv) {
     const bool ring = argc == 6 && std::strcmp(argv[1], "ring") == 0;
-    if (!ring && !(argc == 5 && std::strcmp(argv[1], "chain") == 0)) return 2;
+    const bool random = argc == 5 && std::strcmp(argv[1], "random") == 0;
+    if (!ring && !random && !(argc == 5 && std::strcmp(argv[1], "chain") == 0)) return 2;
     const int count = std::atoi(argv[2]), steps = std::atoi(argv[argc - 2]);
     const std::size_t bytes = std::strtoull(argv[argc - 1], nullptr, 10);
     const int n = static_cast<int>(bytes / sizeof(float));
@@ -53,6 +55,16 @@ int main(int argc, char** argv) {
             launch(x[static_cast<std::size_t>(s % count)], sum, n);
         }
         x.push_back(sum);
+    } else if (random) {
+        unsigned state = 1;
+        const auto next = [&](int most) {
+            state = state * 1664525u + 1013904223u;
+            return static_cast<int>((state >> 8) % static_cast<unsigned>(most));
+        };
+        for (int s = 0; s < steps; ++s) {
+            float* const to = x[static_cast<std::size_t>(next(count))];
+            launch(to, x[static_cast<std::size_t>(next(count))], 1 + next(n / 64));
+        }
     } else {
         for (int s = 0; s < steps; ++s)
             for (int k = 0; k < count; ++k)

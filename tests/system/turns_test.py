@@ -27,5 +27,14 @@ suite.test("a chain of 40 equal layers, at a quarter of its memory")(
     lambda: followed(("chain", 40, 40, SIZE), "20MiB", 40))
 
 
+@suite.test("irregular work while all of it is resident: no events, and the device's time is as without the shim")
+def _():
+    arguments = [PROBE, "random", "12", "40000", "1200000"]
+    wanted, done = runs.without(arguments), runs.play(arguments, "1GiB", racecheck=False)
+    equal((done.returncode, done.stdout), (0, wanted.stdout), done.stderr)
+    assert done.stats["calls"].get("cuEventRecord", 0) < 200, done.stats["calls"]
+    assert done.stats["virtual_ns"] <= 1.02 * wanted.stats["virtual_ns"], (done.stats, wanted.stats)
+
+
 if __name__ == "__main__":
     suite.main()
