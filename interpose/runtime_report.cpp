@@ -44,6 +44,12 @@ std::string hidden_tensors(const ManagedContext& m) {
     return std::string("the setting ") + wanted + " does not seem to have taken effect: " + why +
            ", so its tensors cannot be moved one by one";
 }
+
+std::string no_iteration(const ManagedContext& m) {
+    const std::string why = m.recorder ? m.recorder->why_none() : "";
+    return why.empty() ? "the loops that were found fit the limit, or did not last"
+                       : "no iteration found: " + why;
+}
 }  // namespace
 
 std::string program_name() {
@@ -107,7 +113,7 @@ ReportModel report_model(RuntimeState& state, ManagedContext& m) {
     if (!m.director->planned() && !p.reason.empty())
         model.mode_reason = (ended_planned ? "left after the last iteration: " : "") + p.reason;
     if (model.mode == "on demand" && p.reason.empty())
-        model.mode_reason = p.iterations == 0 ? "no iteration found" : "no plan was ready";
+        model.mode_reason = p.iterations == 0 ? no_iteration(m) : "no plan was ready";
     // The rows of single ops, if they are of the same loop, must add up to the figures shown with them.
     const bool same_loop =
         !model.ops.empty() && (p.ops_per_iteration == 0 || model.ops.size() == p.ops_per_iteration);

@@ -47,6 +47,7 @@ std::uint64_t IterationFinder::op(const OpView& view) {
     // As much history as the loop needs while it holds; more again once it has been gone for long.
     if (++unlocked_ops_ > history_.ops.room() / 2) history_.enough(0);
     const std::uint64_t before = previous_same_window(i);
+    misses_.met += before != kNever;
     const std::uint64_t repeat = history_.ops[i].repeat = turns_.note(history_, i, max_period_);
     if (before != kNever && try_periods(i, i - before)) return i;
     if (repeat != 0 && (before == kNever || repeat != i - before)) try_period(i, repeat);
@@ -142,6 +143,7 @@ bool IterationFinder::try_period(std::uint64_t i, std::uint64_t period) {
         const std::uint64_t other = last_mismatch(i, period, period);
         if (other == kNever) return lock_on(i, period);
         refuse(period, i + 1 + period / 2);
+        note_other_buffers(period, history_.ops[other]);
         // The same work on other buffers: these come back after so many ops.
         const std::uint64_t repeat = history_.ops[other].repeat;
         if (repeat == 0) return false;
@@ -150,6 +152,37 @@ bool IterationFinder::try_period(std::uint64_t i, std::uint64_t period) {
         period = joined;
     }
     return false;
+}
+
+void IterationFinder::note_other_buffers(std::uint64_t period, const OpHistory& op) {
+    // Equal ops one after the other say little.
+    if (period < 2) return;
+    ++misses_.other_buffers;
+    if (misses_.other_period != 0 && misses_.other_period <= period) return;
+    misses_.other_period = period;
+    misses_.other_function = op.function;
+    misses_.other_kernel = op.kind == OpKind::kernel;
+}
+
+std::string IterationFinder::why_none(
+    const std::function<std::string(std::uint64_t function)>& name_of) const {
+    const std::uint64_t ops = history_.op_count();
+    if (ops < 3 * kShortestRun) return "only " + std::to_string(ops) + " operations ran";
+    if (lock_.period != 0 && !lock_.delivered)
+        return "the loop of " + std::to_string(lock_.period) + " operations did not go on for long enough";
+    if (misses_.met * 4 < ops)
+        return "of " + std::to_string(ops) + " operations only " + std::to_string(misses_.met) +
+               " came as they had come before: their order, sizes or the memory held differ each time";
+    if (misses_.other_buffers != 0) {
+        std::string text = "every " + std::to_string(misses_.other_period) +
+                           " operations the same work comes again, but on buffers in no fixed order";
+        const std::string name = misses_.other_kernel && name_of ? name_of(misses_.other_function) : "";
+        return name.empty() ? text : text + ", as in " + name;
+    }
+    if (misses_.lives != 0) return "buffers live longer than what repeats";
+    if (misses_.litter != 0) return "each time that the work comes again it holds more small buffers";
+    if (misses_.nested != 0) return "its loops are passes within something longer that did not repeat";
+    return "the same work comes again, but never twice in a row in the same order and sizes";
 }
 
 // Two whole instances of the period end at `i`; so do more of a shorter one if it divides it.
@@ -164,16 +197,18 @@ bool IterationFinder::lock_on(std::uint64_t i, std::uint64_t period) {
             lock_on(i, shorter))
             return true;
     }
-    const auto refused = [&] {
+    const auto refused = [&](std::uint64_t& why) {
+        ++why;
         refuse(period, i + 1 + period / 2);
         return false;
     };
     if (recently_refused(period, i)) return false;
-    if (litters(i, period) || !belongs_together(i, period)) return refused();
+    if (litters(i, period)) return refused(misses_.litter);
+    if (!belongs_together(i, period)) return refused(misses_.nested);
     const Window window =
         choose_window(history_, i, period, [this](std::uint64_t op) { return first_seen(op); });
     auto iteration = build_iteration(history_, window);
-    if (!iteration) return refused();
+    if (!iteration) return refused(misses_.lives);
     // What was seen of this very loop before counts too: two steps between evaluations, again and again. Not
     // where a few ops come twice in a row by chance.
     const std::uint64_t before = remember_period(period, iteration->signature);

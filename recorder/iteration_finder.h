@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "recorder/history.h"
@@ -65,6 +66,9 @@ class IterationFinder {
 
     const History& history() const { return history_; }
 
+    /// While steady() is null: in words, why. `name_of(function)` names a kernel.
+    std::string why_none(const std::function<std::string(std::uint64_t function)>& name_of) const;
+
   private:
     struct Lock {
         std::uint64_t period = 0;  // 0: no loop at the moment
@@ -83,6 +87,7 @@ class IterationFinder {
     std::uint64_t previous_same_window(std::uint64_t i);
     bool try_periods(std::uint64_t i, std::uint64_t distance);
     bool try_period(std::uint64_t i, std::uint64_t period);
+    void note_other_buffers(std::uint64_t period, const OpHistory& op);
     bool lock_on(std::uint64_t i, std::uint64_t period);
     std::uint64_t last_mismatch(std::uint64_t i, std::uint64_t period, std::uint64_t length) const;
     bool litters(std::uint64_t i, std::uint64_t period) const;
@@ -114,6 +119,16 @@ class IterationFinder {
     struct Refusal {
         std::uint64_t period = 0, until = 0;
     };
+    // For why_none().
+    struct Misses {
+        std::uint64_t met = 0;             // ops whose last few tokens had been met before
+        std::uint64_t other_buffers = 0;   // times that two whole instances differed in buffers alone,
+        std::uint64_t other_period = 0;    // the shortest such period,
+        std::uint64_t other_function = 0;  // and the function of the op that differed
+        bool other_kernel = false;
+        std::uint64_t litter = 0, lives = 0, nested = 0;  // refused since small buffers grew, ...
+    };
+    Misses misses_;
     std::array<Refusal, 32> refusals_{};
     std::size_t next_refusal_ = 0;
 

@@ -362,6 +362,13 @@ std::shared_ptr<const Iteration> Recorder::steady_with_durations() {
     return impl_->finder.with_durations();
 }
 
+std::string Recorder::why_none() {
+    impl_->flush();
+    const std::lock_guard lock(impl_->drain_mutex);
+    if (impl_->finder.steady()) return "";
+    return impl_->finder.why_none([this](std::uint64_t function) { return function_name(function); });
+}
+
 void Recorder::fill_report(ReportModel& model) {
     impl_->flush();
     const std::lock_guard lock(impl_->drain_mutex);

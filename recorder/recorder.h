@@ -80,6 +80,8 @@ class Recorder {
     std::shared_ptr<const Iteration> steady() const;
     /// Whole instances of steady() seen so far.
     std::uint64_t instances() const;
+    /// While there is none: in words, why.
+    std::string why_none();
     /// As steady(), with the durations known by now: for a caller that waited for timings.
     std::shared_ptr<const Iteration> steady_with_durations();
 

@@ -17,3 +17,4 @@ $(BUILD)/tests/replay_probe $(BUILD)/tests/waiting_probe $(BUILD)/tests/turns_pr
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -O2 -cudart shared $(NVCC_ARCH) $< -o $@ -L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
 TEST_DEPS += $(BUILD)/tests/replay_probe $(BUILD)/tests/waiting_probe $(BUILD)/tests/turns_probe
+BENCHES += $(BUILD)/tests/turns_probe

@@ -334,5 +334,15 @@ TEST_CASE("no period in what does not repeat") {
         }
     }
     CHECK(watched.delivered.empty());
+    // Why, in words.
+    const std::string why = watched.finder.why_none([](std::uint64_t) { return "kernel"; });
+    CAPTURE(why);
+    if (kind == "order of batches at random")
+        CHECK(why ==
+              "every 3 operations the same work comes again, but on buffers in no fixed order, as in kernel");
+    else if (kind == "sizes at random" || kind == "growing")
+        CHECK(why.find("differ each time") != std::string::npos);
+    else
+        CHECK(!why.empty());
     if (!watched.delivered.empty()) CHECK(watched.delivered.front().period == 0);
 }
