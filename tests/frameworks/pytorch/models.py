@@ -37,7 +37,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    def __init__(self, vocabulary=64, context=64, width=32, heads=2, layers=3):
+    def __init__(self, vocabulary=64, context=16, width=32, heads=2, layers=2):
         super().__init__()
         self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
