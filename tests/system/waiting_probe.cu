@@ -101,6 +101,9 @@ void gated(const std::string& gate, const std::string& kind, const std::string& 
     unsigned* held = buffer(5);
     std::vector<unsigned*> others;
     for (int i = 0; i < 12; ++i) others.push_back(buffer(1));
+    // Small memory exists before all else is gated: where there is none left, nobody could hand any out.
+    unsigned* tiny = nullptr;
+    CHECK(cudaMalloc(&tiny, 1 << 12));
     CHECK(cudaDeviceSynchronize());
     cudaStream_t stream = cudaStreamPerThread, work = nullptr;
     if (kind != "thread")
@@ -114,7 +117,7 @@ void gated(const std::string& gate, const std::string& kind, const std::string& 
     std::thread opener;
     if (what == "thread" || what == "only")
         opener = std::thread([&] {
-            usleep(100'000);
+            usleep(300'000);  // by then the other thread waits for memory
             unsigned* own = nullptr;
             CHECK(cudaMallocAsync(&own, 1 << 12, work));
             CHECK(cudaFreeAsync(own, work));
