@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
 
 #include "recorder/json_writer.h"
 #include "recorder/report_fields.h"
@@ -145,6 +146,49 @@ std::string report_diff_json(const ReportModel& a, const ReportModel& b) {
     write_changes(json, "op_stall", "ns", diff.op_stall);
     json.newline().end_object();
     return json.take() + "\n";
+}
+
+namespace {
+
+/// "peak" is peak_bytes, "measured" is measured_ns_per_iteration.
+const ReportField* field_called(const std::string& name) {
+    const ReportField* found = nullptr;
+    for_each_field([&](const ReportField& field) {
+        const std::string full = field.name;
+        for (const char* unit : {"", "_bytes", "_ns", "_ns_per_iteration", "_bytes_per_iteration"})
+            if (full == name + unit && (!found || *unit == 0)) found = &field;
+    });
+    return found;
+}
+
+}  // namespace
+
+Regression parse_regression(const std::string& text) {
+    Regression condition;
+    condition.text = text;
+    const std::size_t sign = text.find(">+");
+    char* end = nullptr;
+    if (sign != std::string::npos) {
+        condition.field = text.substr(0, sign);
+        condition.per_cent = std::strtod(text.c_str() + sign + 2, &end);
+    }
+    if (!end || end == text.c_str() + sign + 2 || std::string(end) != "%" || !(condition.per_cent >= 0))
+        throw std::runtime_error(text + " is no condition: write peak>+5%");
+    if (!field_called(condition.field))
+        throw std::runtime_error(text + ": reports have no figure " + condition.field +
+                                 " (peak, measured, stall, in, out, ... as in report --json)");
+    return condition;
+}
+
+std::string find_regression(const ReportModel& a, const ReportModel& b, const Regression& condition) {
+    const ReportField& field = *field_called(condition.field);
+    const std::int64_t before = a.*field.member, after = b.*field.member;
+    if (before == kUnknown || after == kUnknown)
+        throw std::runtime_error(condition.text + ": " + (before == kUnknown ? "the first" : "the second") +
+                                 " report does not know " + field.name);
+    if (static_cast<double>(after) <= static_cast<double>(before) * (1 + condition.per_cent / 100)) return "";
+    return condition.text + ": " + field.label + " " + unit_text(field.unit, before) + " -> " +
+           unit_text(field.unit, after);
 }
 
 }  // namespace swapadvisor

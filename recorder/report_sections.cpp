@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "recorder/report_fields.h"
+#include "recorder/report_verdict.h"
 
 namespace swapadvisor {
 namespace {
@@ -200,6 +201,7 @@ std::vector<ReportSection> report_sections(const ReportModel& m) {
     const auto add = [&](ReportSection s) {
         if (!s.lines.empty() || !s.tables.empty() || !s.paragraphs.empty()) sections.push_back(std::move(s));
     };
+    add({"In short", {}, {}, report_verdict(m)});
     add(device_section(m));
     add(time_section(m));
     add(swap_section(m));

@@ -108,6 +108,8 @@ TABLE = [
     (["report", TRACE, "-o", MISSING], 1, "cannot write"),
     (["diff", TRACE], 2, "after is required"),
     (["diff", TRACE, FOREIGN], 1, "foreign is neither"),
+    (["diff", TRACE, TRACE, "--fail-if", "peak>5"], 2, "is no condition: write peak>\\+5%"),
+    (["diff", TRACE, TRACE, "--fail-if", "mood>+5%"], 2, "no figure mood"),
     (["export", FOREIGN], 1, "foreign"),
     (["import", G], 2, "--output is required"),
     (["import", TRACE, "-o", "t"], 1, "JSON|json|parse|graph"),
@@ -128,6 +130,25 @@ def _():
         shown.append(f"{status:>4}  swapadvisor {' '.join(words)}\n      {done.stderr.splitlines()[0]}".replace(suite.scratch + "/", ""))
     if os.environ.get("SHOW_TABLE"):
         print("\n".join("# " + line for row in shown for line in row.splitlines()), file=sys.stderr)
+
+
+@suite.test("diff --fail-if: 3 and one line where a figure has grown by more, 0 where not; the report's verdict says what grew")
+def _():
+    grown = {**GRAPH, "tensors": [{**t, "bytes": t["bytes"] * 11 // 10} for t in GRAPH["tensors"]]}
+    other = os.path.join(suite.scratch, "grown.trace")
+    equal(suite.run([COMMAND, "import", file("grown.json", grown), "-o", other]).returncode, 0)
+    for words, status in ((["--fail-if", "peak>+5%"], 3), (["--fail-if", "peak>+15%"], 0), (["--fail-if", "peak_bytes>+9.5%"], 3),
+                          (["--fail-if", "peak>+15%", "--fail-if", "peak>+1%"], 3), ([], 0)):
+        done = suite.run([COMMAND, "diff", TRACE, other, *words])
+        equal((done.returncode, done.stderr.count("\n")), (status, 1 if status else 0), (words, done.stderr))
+        assert "peak of the program" in done.stdout and ("error: peak" in done.stderr or not status), done.stderr
+    equal(suite.run([COMMAND, "diff", other, TRACE, "--fail-if", "peak>+0%"]).returncode, 0)
+    short = suite.run([COMMAND, "report", TRACE]).stdout.partition("In short\n")[2].partition("\n\n")[0]
+    assert "It needs " in short and "It cannot run below 16.0 MiB, which op " in short, short
+    page = os.path.join(suite.scratch, "verdict.html")
+    equal(suite.run([COMMAND, "report", TRACE, "--html", "-o", page]).returncode, 0)
+    with open(page) as text:
+        assert "It cannot run below 16.0 MiB" in text.read()
 
 
 @suite.test("options stand on either side of what has no name, and --memory means the same everywhere")
