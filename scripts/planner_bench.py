@@ -3,14 +3,17 @@
 planning time, and what each part of the search adds. Prints markdown tables; --json keeps the raw figures.
 
 Every figure is one run of `swapadvisor plan --json`, whose plan the slow checker has judged. Planning times are wall
-time of this machine.
+time of this machine; those of the table `freedom` are processor time, which does not hang on how busy it is.
 """
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+
+import model_graphs
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GIB = 1 << 30
@@ -35,6 +38,18 @@ ABLATION = [
     ("swaps only, not guided", ["--vary", "swaps", "--no-guide"]),
     ("all three, classes as in the paper", ["--classes", "paper"]),
 ]
+
+# From the least freedom to the most; each may do all that the ones named with it may.
+FREEDOM = {
+    "program order, no remaps": (["--no-reorder", "--no-remaps"], []),
+    "program order": (["--no-reorder"], ["program order, no remaps"]),
+    "window": (["--no-remaps"], ["program order, no remaps"]),
+    "free order, no remaps": (["--no-remaps"], ["program order, no remaps", "window"]),
+    "free order": ([], ["program order, no remaps", "program order", "window", "free order, no remaps"]),
+}
+PROCESSOR_SECONDS = (2, 5, 10)
+WORSE = 1.005  # more than this: not noise
+LAUNCH_NS = 5_000  # what a launch costs the host of the window's graphs
 
 
 class Bench:
@@ -161,7 +176,79 @@ def ablation(bench, args):
     table(f"What each part adds, {args.speedups[-1]}x", ["search"] + args.graphs, rows)
 
 
-TABLES = {"cells": cells, "limits": limits, "machine": machine, "curve": curve, "ablation": ablation}
+def freedom_cells(bench, args):
+    """(title, graph's file, limit, options of the machine): the 40 GiB table, and models at parts of their peaks."""
+    machine = MACHINES[FIRST_MACHINE]
+    for name in args.graphs:
+        for speedup in args.speedups:
+            yield f"{name} {speedup}x", bench.graph(name, 40 * GIB), 40 * GIB, [*machine, "--op-speedup", str(speedup)]
+    for model in args.models:
+        for group in (1, 30):
+            graph = model_graphs.make(model, group)
+            path = os.path.join(bench.folder.name, graph["name"] + ".json")
+            with open(path, "w") as out:
+                json.dump(graph, out)
+            for part in args.parts:
+                yield f"{graph['name']} 1/{part}", path, model_graphs.peak_bytes(graph) // part, []
+            if model_graphs.peak_bytes(graph) > 40 * GIB:
+                yield f"{graph['name']} 5x", path, 40 * GIB, ["--op-speedup", "5"]
+
+
+def with_host(path, folder):
+    """The same iteration as a host issues it: one launch after the other, after a wait for the iteration before."""
+    with open(path) as text:
+        graph = json.load(text)
+    graph["ops"][0]["host_waits"] = True
+    for i, op in enumerate(graph["ops"]):
+        op["issue_ns"] = (i + 1) * LAUNCH_NS
+    path = os.path.join(folder, "window-" + os.path.basename(path))
+    with open(path, "w") as out:
+        json.dump(graph, out)
+    return path
+
+
+def best_by(result, processor_s):
+    """Period of the best plan that was found within so much processor time; None: there was none yet."""
+    found = [b["period_ns"] for b in result["best_after"] if b["processor_s"] <= processor_s]
+    return found[-1] if found else None
+
+
+def freedom(bench, args):
+    rows, worse = [], []
+    for title, path, limit, machine in freedom_cells(bench, args):
+        if args.only and not re.fullmatch(args.only, title):
+            continue
+        bound, why = bench.run("bound", path, "--memory", str(limit), "--seconds", str(args.bound_seconds), *machine, "--json")
+        if bound is None:
+            print(f"# {title}: {why}", file=sys.stderr)
+            continue
+        row, ratios = [f"{title} ({limit / GIB:.2f} GiB)"], {}
+        for mode in args.modes:
+            result, why = bench.run("plan", with_host(path, bench.folder.name) if mode == "window" else path, "-o", os.path.join(bench.folder.name, "plan"),
+                                    "--memory", str(limit), "--seconds", "1000", "--processor-seconds", str(PROCESSOR_SECONDS[-1]),
+                                    "--threads", str(args.threads), "--seed", str(args.seed), "--bound-seconds", "0", *machine,
+                                    *FREEDOM[mode][0], "--json")
+            if result is None:
+                print(f"# {title}, {mode}: {why}", file=sys.stderr)
+                row.append("-")
+                continue
+            found = [best_by(result, s) for s in PROCESSOR_SECONDS]
+            ratios[mode] = [f / max(1, bound["bound_ns"]) if f else float("inf") for f in found]
+            row.append(" ".join(f"{r:.3f}" for r in ratios[mode]))
+            for less in FREEDOM[mode][1]:
+                for s, r, other in zip(PROCESSOR_SECONDS, ratios[mode], ratios.get(less, [])):
+                    if r > WORSE * other:
+                        worse.append(f"{title} after {s} s: {mode} {r:.3f}, {less} {other:.3f}")
+            bench.records.append({"table": "freedom", "cell": title, "mode": mode, "limit_bytes": limit, "ratios": ratios[mode],
+                                  **{k: result[k] for k in ("period_ns", "compute_ns", "remaps", "processor_s", "best_after")},
+                                  "bound_ns": bound["bound_ns"], "bound_note": bound["note"]})
+        print("# " + " | ".join(row), file=sys.stderr, flush=True)
+        rows.append(row)
+    table(f"Period / bound (program order) after {', '.join(map(str, PROCESSOR_SECONDS))} processor seconds", ["graph and limit", *args.modes], rows)
+    print(f"\nMore freedom is worse by over {100 * (WORSE - 1):.1f} % in {len(worse)} places" + "".join(f"\n- {w}" for w in worse))
+
+
+TABLES = {"freedom": freedom, "cells": cells, "limits": limits, "machine": machine, "curve": curve, "ablation": ablation}
 
 
 def main():
@@ -170,6 +257,10 @@ def main():
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=["cells"])
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--speedups", nargs="+", type=float, default=[1, 5, 10, 20])
+    parser.add_argument("--models", nargs="*", default=list(model_graphs.MODELS), help="of the table freedom")
+    parser.add_argument("--parts", nargs="+", type=int, default=[2, 3, 6], help="of the peak, of the table freedom")
+    parser.add_argument("--modes", nargs="+", choices=FREEDOM, default=list(FREEDOM), help="of the table freedom")
+    parser.add_argument("--only", metavar="PATTERN", help="of the table freedom: cells whose whole title matches")
     parser.add_argument("--planners", nargs="+", default=["ga"])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--bound-seconds", type=float, default=60)

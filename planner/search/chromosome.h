@@ -47,6 +47,8 @@ bool mutate_order(const Problem& problem, std::vector<OpId>& order, Random& rand
 std::vector<OpId> cross_orders(const std::vector<OpId>& a, const std::vector<OpId>& b, std::size_t cut);
 /// Among the ops that may come next, the one that leaves least memory taken: a seed.
 std::vector<OpId> frugal_order(const Problem& problem);
+/// Program order, but what gives memory back (an update that is the last to read its gradient) goes as soon as it may.
+std::vector<OpId> early_release_order(const Problem& problem);
 
 // Allocation.
 /// One region for all.

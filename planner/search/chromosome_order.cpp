@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "planner/search/chromosome.h"
 
@@ -47,45 +48,75 @@ std::vector<OpId> cross_orders(const std::vector<OpId>& a, const std::vector<OpI
     return child;
 }
 
+namespace {
+
+/// Topological orders, op by op: among those that may come next, the one that `better` prefers.
+class ListOrder {
+  public:
+    explicit ListOrder(const Problem& problem)
+        : problem_(problem),
+          waits_(problem.graph.ops.size()),
+          left_(problem.size.size(), 0),
+          born_(problem.size.size(), 0) {
+        for (std::size_t i = 0; i < waits_.size(); ++i) {
+            const auto op = static_cast<OpId>(i);
+            waits_[i] = static_cast<std::int32_t>(problem.dependencies.before(op).size());
+            if (waits_[i] == 0) ready_.push_back(op);
+            for (const auto& u : problem.uses(op)) ++left_[static_cast<std::size_t>(u.tensor)];
+        }
+    }
+    /// `key` of an op and the memory that it leaves taken beyond what was; the least goes first.
+    template <class Key>
+    std::vector<OpId> run(Key&& key) {
+        std::vector<OpId> order;
+        while (!ready_.empty()) {
+            std::size_t best = 0;
+            auto least = key(ready_[0], growth(ready_[0]));
+            for (std::size_t k = 1; k < ready_.size(); ++k)
+                if (auto other = key(ready_[k], growth(ready_[k])); other < least) {
+                    best = k;
+                    least = other;
+                }
+            const OpId op = ready_[best];
+            ready_[best] = ready_.back();
+            ready_.pop_back();
+            order.push_back(op);
+            for (const auto& u : problem_.uses(op)) {
+                --left_[static_cast<std::size_t>(u.tensor)];
+                born_[static_cast<std::size_t>(u.tensor)] = 1;
+            }
+            for (const OpId next : problem_.dependencies.after(op))
+                if (--waits_[static_cast<std::size_t>(next)] == 0) ready_.push_back(next);
+        }
+        return order;
+    }
+
+  private:
+    std::int64_t growth(OpId op) const {
+        std::int64_t sum = 0;
+        for (const auto& u : problem_.uses(op)) {
+            const auto t = static_cast<std::size_t>(u.tensor);
+            if (problem_.graph.tensors[t].persistent) continue;
+            if (!born_[t]) sum += problem_.size[t];
+            if (left_[t] == 1) sum -= problem_.size[t];
+        }
+        return sum;
+    }
+
+    const Problem& problem_;
+    std::vector<std::int32_t> waits_, left_;
+    std::vector<char> born_;
+    std::vector<OpId> ready_;
+};
+
+}  // namespace
+
 std::vector<OpId> frugal_order(const Problem& problem) {
-    const std::size_t n = problem.graph.ops.size();
-    std::vector<std::int32_t> waits(n), left(problem.size.size(), 0);
-    std::vector<char> born(problem.size.size(), 0);
-    std::vector<OpId> ready, order;
-    for (std::size_t i = 0; i < n; ++i) {
-        const auto op = static_cast<OpId>(i);
-        waits[i] = static_cast<std::int32_t>(problem.dependencies.before(op).size());
-        if (waits[i] == 0) ready.push_back(op);
-        for (const auto& u : problem.uses(op)) ++left[static_cast<std::size_t>(u.tensor)];
-    }
-    while (!ready.empty()) {
-        std::size_t best = 0;
-        std::int64_t best_growth = INT64_MAX;
-        for (std::size_t k = 0; k < ready.size(); ++k) {
-            std::int64_t growth = 0;
-            for (const auto& u : problem.uses(ready[k])) {
-                const auto t = static_cast<std::size_t>(u.tensor);
-                if (problem.graph.tensors[t].persistent) continue;
-                if (!born[t]) growth += problem.size[t];
-                if (left[t] == 1) growth -= problem.size[t];
-            }
-            if (growth < best_growth || (growth == best_growth && ready[k] < ready[best])) {
-                best = k;
-                best_growth = growth;
-            }
-        }
-        const OpId op = ready[best];
-        ready[best] = ready.back();
-        ready.pop_back();
-        order.push_back(op);
-        for (const auto& u : problem.uses(op)) {
-            --left[static_cast<std::size_t>(u.tensor)];
-            born[static_cast<std::size_t>(u.tensor)] = 1;
-        }
-        for (const OpId next : problem.dependencies.after(op))
-            if (--waits[static_cast<std::size_t>(next)] == 0) ready.push_back(next);
-    }
-    return order;
+    return ListOrder(problem).run([](OpId op, std::int64_t growth) { return std::pair(growth, op); });
+}
+
+std::vector<OpId> early_release_order(const Problem& problem) {
+    return ListOrder(problem).run([](OpId op, std::int64_t growth) { return std::pair(growth >= 0, op); });
 }
 
 }  // namespace swapadvisor::planner

@@ -10,6 +10,7 @@
 #include "planner/base/parallel.h"
 #include "planner/bound/bound_advice.h"
 #include "planner/search/chromosome.h"
+#include "planner/search/judge.h"
 #include "planner/search/simple_planners.h"
 
 namespace swapadvisor::planner {
@@ -21,82 +22,16 @@ constexpr std::size_t population_size = 6;
 constexpr int migration_period = 8;  // generations
 constexpr int build_period = 4;      // likewise: places take longer than many candidates
 constexpr std::size_t most_tried = 32;
-constexpr double island_spare[island_count] = {0, 0, 0.02, 0.06};    // part of the memory left free
-constexpr std::size_t memory_lengths[island_count] = {4, 2, 8, 16};  // from greedy to patient
-
-/// Judges candidates; one per island.
-class Judge {
-  public:
-    std::int64_t period(const Setting& setting, const Choices& choice) {
-        stays(setting, choice, options_, stays_);
-        dispatcher_.run(setting, stays_, options_, 3, dispatch_);
-        return dispatch_.ok ? dispatch_.period_ns : INT64_MAX;
-    }
-    /// Where the candidate judged last loses time.
-    Pressure pressure(const Setting& setting) const {
-        const auto n = static_cast<std::size_t>(setting.ops);
-        Pressure found;
-        found.in.assign(n, 0);
-        found.out.assign(n, 0);
-        std::vector<std::int64_t> arrived(n, -1), stall_in(n, 0), stall_memory(n, 0), end(n, 0);
-        std::vector<std::pair<std::int64_t, std::int64_t>> in_busy;
-        for (const std::int32_t k : dispatch_.in_order) {
-            const auto i = static_cast<std::size_t>(k);
-            if (dispatch_.in_start[i] < 0) continue;
-            in_busy.emplace_back(dispatch_.in_start[i],
-                                 dispatch_.in_end[i] < 0 ? INT64_MAX : dispatch_.in_end[i]);
-            if (stays_[i].begin < setting.ops)
-                arrived[static_cast<std::size_t>(stays_[i].begin)] = dispatch_.in_end[i];
-        }
-        std::int64_t before = 0;
-        const std::int64_t least = dispatch_.period_ns / 10000;
-        for (std::size_t p = 0; p < n; ++p) {
-            const std::int64_t start = dispatch_.op_start[p], stall = start - before;
-            if (stall > 0) {
-                const bool for_in = arrived[p] >= start - stall / 2;
-                (for_in ? stall_in : stall_memory)[p] = stall;
-                if (stall > least) found.stalls.push_back({static_cast<std::int32_t>(p), stall, for_in});
-            }
-            before = end[p] =
-                start +
-                setting.problem.graph.ops[static_cast<std::size_t>(setting.sequence.order[p])].duration_ns;
-        }
-        price(in_busy, dispatch_.op_start, dispatch_.op_start, stall_in, found.in);
-        price(dispatch_.out_busy, end, dispatch_.op_start, stall_memory, found.out);
-        return found;
-    }
-
-  private:
-    /// A transfer at times[p] costs what the rest of its busy run makes ops wait, up to a bound that stands
-    /// for itself.
-    void price(const std::vector<std::pair<std::int64_t, std::int64_t>>& busy,
-               const std::vector<std::int64_t>& times, const std::vector<std::int64_t>& starts,
-               const std::vector<std::int64_t>& stalls, std::vector<float>& into) const {
-        std::vector<std::pair<std::int64_t, std::int64_t>> runs;
-        for (const auto& b : busy)
-            if (!runs.empty() && b.first <= runs.back().second)
-                runs.back().second = b.second;
-            else
-                runs.push_back(b);
-        const double some = static_cast<double>(dispatch_.period_ns) / 200;
-        std::size_t p = times.size();
-        for (std::size_t r = runs.size(); r-- > 0;) {
-            while (p > 0 && times[p - 1] > runs[r].second) --p;
-            std::int64_t waited = 0;
-            for (std::size_t q = p; q < starts.size() && starts[q] <= runs[r].second; ++q)
-                waited += stalls[q];
-            for (; p > 0 && times[p - 1] >= runs[r].first; --p) {
-                waited += stalls[p - 1];
-                into[p - 1] = static_cast<float>(std::min(1.0, static_cast<double>(waited) / some));
-            }
-        }
-    }
-
-    SwapOptions options_;
-    Dispatcher dispatcher_;
-    Dispatch dispatch_;
-    std::vector<Stay> stays_;
-};
+constexpr double worth_remaps =
+    1.012;  // by how much a plan must be slower than it would be if places did not matter
+constexpr double most_spare = 0.3;
+constexpr double much = 1.02;          // times the period without places: a miss
+constexpr int most_misses = 6;         // then the island leaves more memory free
+constexpr double good_enough = 1.002;  // times a bound: no finer advice
+constexpr double comparable = 1.1;     // times the best seed: advice for the program's order too
+constexpr double least_spare = 0.02;
+constexpr double island_spare[island_count] = {0, 0, least_spare, 0.06};  // part of the memory left free
+constexpr std::size_t memory_lengths[island_count] = {4, 2, 8, 16};       // from greedy to patient
 
 struct Island {
     std::vector<Individual> population;  // best first
@@ -105,6 +40,8 @@ struct Island {
     std::vector<std::int64_t> memory;
     std::size_t memory_at = 0;
     Individual walker;
+    double spare = 0;            // part of the memory that it leaves free
+    int misses = 0;              // builds in a row whose places cost much
     std::deque<Choices> tried;   // choices that were built, with or without success
     std::optional<Built> built;  // this generation's, for collect()
 };
@@ -123,6 +60,13 @@ class Search {
 
   private:
     bool stop() const { return options_.over(effort_.spent()); }
+    double left_s() const {
+        const Spent spent = effort_.spent();
+        const double left = options_.seconds - spent.seconds;
+        return std::max(0.0, options_.processor_seconds > 0
+                                 ? std::min(left, options_.processor_seconds - spent.processor_seconds)
+                                 : left);
+    }
     bool optimal() const {
         return best_ && best_->sim.remaps == 0 &&
                best_->sim.period_ns <= std::max(problem_.compute_ns, options_.bound_ns);
@@ -133,18 +77,26 @@ class Search {
                                                Allocation(problem_, sizes_, genes.top, genes.slots), spare);
     }
     void seed();
+    std::vector<AllocationGenes> seed_genes() const;
+    std::int64_t best_of(const std::vector<OpId>& order) const;
+    std::vector<OpId> best_order(std::vector<OpId> otherwise) const;
+    void build_seeds();
+    void begin_walks();
     void add_seed(std::size_t island, const std::shared_ptr<const Setting>& setting,
                   const AllocationGenes& genes, Rank by, const Choices* start = nullptr,
                   bool restored = true);
-    void seed_from_bound(const std::vector<OpId>& program);
+    std::int64_t room_bytes(double spare) const;
+    double programme_s() const;
+    void seed_from_bounds(const std::vector<OpId>& program);
+    void seed_from(const std::vector<GapAdvice>& advice, const std::vector<OpId>& order, std::size_t island);
+    void loosen(Island& island, std::size_t index, Random& random);
     void generation(Island& island, std::size_t index, int number);
     bool step(Island& island, const Individual& parent, Individual& child, Random& random);
     bool cross(Island& island, const Individual& a, const Individual& b, Individual& child, Random& random);
     static void insert(Island& island, Individual individual);
     /// Candidates that leave no memory free would crowd out those that do.
     static bool may_join(const Individual& traveller, const Island& island) {
-        return island.population.empty() ||
-               traveller.setting->spare >= island.population.front().setting->spare;
+        return island.population.empty() || traveller.setting->spare >= island.spare;
     }
     void build_best(Island& island);
     void collect();
@@ -185,82 +137,148 @@ void Search::add_seed(std::size_t index, const std::shared_ptr<const Setting>& s
     insert(island, std::move(individual));
 }
 
-/// What the optimum of the timed bound evicts, from different shares on, is close to what a plan can do. Some
-/// islands leave a little memory free: where all of it is taken, places are hard to find.
-void Search::seed_from_bound(const std::vector<OpId>& program) {
+std::int64_t Search::room_bytes(double spare) const {
+    return static_cast<std::int64_t>(static_cast<double>(problem_.chunk_bytes * problem_.chunks) *
+                                     (1 - spare));
+}
+
+/// Of a thread's time for a programme. A search that ends by steps gives the same result on every machine; one that
+/// ends by time must not spend all of it here: some graphs and machines make programmes that take minutes.
+double Search::programme_s() const {
+    return options_.generations > 0 ? 1e9 : 0.2 * left_s();
+}
+
+/// For the most promising order and the program's, what the optimum of the timed bound evicts: roughly first, which
+/// makes a good plan soon, then, where that leaves something to gain, as well as can be.
+void Search::seed_from_bounds(const std::vector<OpId>& program) {
     std::vector<std::int64_t> bytes;
     for (const std::int32_t chunks : problem_.size) bytes.push_back(problem_.chunk_bytes * chunks);
-    constexpr double spares[] = {0.0, 0.02};
-    std::vector<GapAdvice> advice[std::size(spares)];
-    // A search that ends by steps gives the same result on every machine; one that ends by time must not
-    // spend all of it here: some graphs and machines make programmes that take minutes.
-    const double seconds =
-        options_.generations > 0 ? 1e9 : std::max(0.0, options_.seconds - effort_.spent().seconds) * 0.4;
-    in_parallel(effort_, std::size(spares), [&](std::size_t i) {
-        const double room = static_cast<double>(problem_.chunk_bytes * problem_.chunks) * (1 - spares[i]);
-        advice[i] = bound_advice(problem_.graph, bytes, static_cast<std::int64_t>(room), seconds);
-    });
-    const AllocationGenes genes = shared_genes(sizes_.size());
-    for (std::size_t island = 0; island < islands_.size(); ++island) {
-        const auto& from = advice[island_spare[island] > 0];
-        if (from.empty()) continue;
-        std::map<std::pair<TensorId, OpId>, GapAdvice> by_gap;
-        for (const GapAdvice& a : from) by_gap[{a.tensor, a.from}] = a;
-        const auto setting = make_setting(program, genes, island_spare[island]);
-        std::size_t at = 0;
-        for (const double share : {0.3, 0.5, 0.7, 0.9}) {
-            // Half of them each: seeds in another order need room as well.
-            if (islands_.size() > 1 && at++ % 2 != island % 2) continue;
-            Choices start(problem_.use_count(), GapChoice::keep);
-            for (const Gap& gap : setting->gaps) {
-                const auto it =
-                    by_gap.find({gap.tensor, setting->sequence.order[static_cast<std::size_t>(gap.from)]});
-                if (it == by_gap.end() || it->second.left < share) continue;
-                start[gap.use] =
-                    gap.wrap && it->second.back_before_end ? GapChoice::evict_tail : GapChoice::evict;
-            }
-            for (const bool restored : {false, true})
-                add_seed(island, setting, genes, Rank::farthest_next, &start, restored);
-        }
+    std::vector<std::vector<OpId>> orders{best_order(program)};
+    if (orders[0] != program &&
+        static_cast<double>(best_of(program)) <= comparable * static_cast<double>(best_of(orders[0])))
+        orders.push_back(program);
+    std::vector<BoundAdvice> guides;
+    for (const auto& order : orders) {
+        guides.emplace_back(problem_.graph, order, bytes);
+        const auto advice = guides.back().next(room_bytes(least_spare), programme_s());
+        for (std::size_t island = 0; island < islands_.size(); ++island) seed_from(advice, order, island);
+        build_seeds();
+        if (stop()) return;
     }
+    if (orders.size() > 1 && best_of(program) < best_of(orders[0])) {
+        std::swap(orders[0], orders[1]);
+        std::swap(guides[0], guides[1]);
+    }
+    for (std::size_t o = 0; o < orders.size() && !options_.over(effort_.spent(), 0.4); ++o) {
+        if (best_ && judged_ns(*best_) <= good_enough * static_cast<double>(std::max(problem_.compute_ns,
+                                                                                     guides[o].bound_ns())))
+            continue;
+        const auto advice = guides[o].next(room_bytes(least_spare), programme_s());
+        for (std::size_t island = 0; island < islands_.size(); ++island) seed_from(advice, orders[o], island);
+        build_seeds();
+    }
+}
+
+/// What the advice evicts, from different shares on, is close to what a plan can do. Some islands leave a little
+/// memory free: where all of it is taken, places are hard to find.
+void Search::seed_from(const std::vector<GapAdvice>& advice, const std::vector<OpId>& order,
+                       std::size_t island) {
+    if (advice.empty()) return;
+    std::map<std::pair<TensorId, OpId>, GapAdvice> by_gap;
+    for (const GapAdvice& a : advice) by_gap[{a.tensor, a.from}] = a;
+    const AllocationGenes genes = shared_genes(sizes_.size());
+    const auto setting = make_setting(order, genes, islands_[island].spare);
+    std::size_t at = 0;
+    for (const double share : {0.3, 0.5, 0.7, 0.9}) {
+        // Half of them each: seeds in another order need room as well.
+        if (islands_.size() > 1 && at++ % 2 != island % 2) continue;
+        Choices start(problem_.use_count(), GapChoice::keep);
+        for (const Gap& gap : setting->gaps) {
+            const auto it =
+                by_gap.find({gap.tensor, setting->sequence.order[static_cast<std::size_t>(gap.from)]});
+            if (it == by_gap.end() || it->second.left < share) continue;
+            start[gap.use] =
+                gap.wrap && it->second.back_before_end ? GapChoice::evict_tail : GapChoice::evict;
+        }
+        for (const bool restored : {false, true})
+            add_seed(island, setting, genes, Rank::farthest_next, &start, restored);
+    }
+}
+
+/// Class genes to begin with.
+std::vector<AllocationGenes> Search::seed_genes() const {
+    if (!strict_) return {shared_genes(sizes_.size())};
+    std::vector<AllocationGenes> genes;
+    for (const double ratio : {1.0, 1.1, 1.26, 1.6, 2.1, 4.1, 16.1, 1e18}) {
+        AllocationGenes g = class_genes(problem_, sizes_, ratio);
+        if (!g.top.empty() && std::find(genes.begin(), genes.end(), g) == genes.end())
+            genes.push_back(std::move(g));
+    }
+    if (genes.empty()) {
+        std::int64_t chunks = 0;
+        AllocationGenes g = least_classes(problem_, sizes_, chunks);
+        if (!g.top.empty()) genes.push_back(std::move(g));
+    }
+    return genes;
 }
 
 void Search::seed() {
     islands_.resize(options_.genetic ? island_count : 1);
-    std::vector<AllocationGenes> genes;
-    if (strict_) {
-        for (const double ratio : {1.0, 1.1, 1.26, 1.6, 2.1, 4.1, 16.1, 1e18}) {
-            AllocationGenes g = class_genes(problem_, sizes_, ratio);
-            if (!g.top.empty() && std::find(genes.begin(), genes.end(), g) == genes.end())
-                genes.push_back(std::move(g));
-        }
-        if (genes.empty()) {
-            std::int64_t chunks = 0;
-            AllocationGenes g = least_classes(problem_, sizes_, chunks);
-            if (!g.top.empty()) genes.push_back(std::move(g));
-        }
-    } else {
-        genes.push_back(shared_genes(sizes_.size()));
-    }
+    for (std::size_t i = 0; i < islands_.size(); ++i) islands_[i].spare = island_spare[i];
     std::vector<OpId> program(problem_.graph.ops.size());
     std::iota(program.begin(), program.end(), 0);
     std::vector<std::vector<OpId>> orders{program};
-    if (options_.reorder && program.size() <= 20000) orders.push_back(frugal_order(problem_));
+    if (options_.reorder && program.size() <= 20000)
+        for (auto make : {early_release_order, frugal_order})
+            if (auto order = make(problem_); std::find(orders.begin(), orders.end(), order) == orders.end())
+                orders.push_back(std::move(order));
     const Rank ranks[] = {Rank::farthest_next, Rank::longest_gap, Rank::largest_gap};
     std::size_t at = 0;
-    for (std::size_t o = 0; o < orders.size(); ++o)
-        for (const AllocationGenes& g : genes) {
-            const auto setting = make_setting(orders[o], g);
+    for (const AllocationGenes& g : seed_genes())
+        for (const auto& order : orders) {
+            const auto setting = make_setting(order, g);
             for (const Rank by : ranks) {
                 add_seed(at % islands_.size(), setting, g, by);
                 ++at;
-                if (stop() && best_) return;
+                if (stop() && best_) return begin_walks();
             }
         }
     if (!strict_ && options_.vary_swaps && options_.guided) {
-        seed_from_bound(program);
+        build_seeds();
+        if (!stop()) seed_from_bounds(program);
     }
-    // An island without a seed of its own starts from its neighbour's best.
+    begin_walks();
+}
+
+/// The best candidate in this order.
+std::int64_t Search::best_of(const std::vector<OpId>& order) const {
+    std::int64_t best = INT64_MAX;
+    for (const Island& island : islands_)
+        for (const Individual& individual : island.population)
+            if (individual.fitness < best && individual.setting->sequence.order == order)
+                best = individual.fitness;
+    return best;
+}
+
+/// That of the best seed.
+std::vector<OpId> Search::best_order(std::vector<OpId> otherwise) const {
+    const Individual* best = nullptr;
+    for (const Island& island : islands_)
+        if (!island.population.empty() && (!best || island.population.front().fitness < best->fitness))
+            best = &island.population.front();
+    return best ? best->setting->sequence.order : otherwise;
+}
+
+void Search::build_seeds() {
+    for (Island& island : islands_) {
+        build_best(island);
+        collect();
+        if (stop()) return;
+    }
+}
+
+/// Each island walks from its best; one without a seed of its own starts from its neighbour's.
+void Search::begin_walks() {
     for (std::size_t round = 0; round < islands_.size(); ++round)
         for (std::size_t i = 0; i < islands_.size(); ++i) {
             const Island& neighbour = islands_[(i + 1) % islands_.size()];
@@ -339,9 +357,30 @@ bool Search::cross(Island& island, const Individual& a, const Individual& b, Ind
     return true;
 }
 
-void Search::generation(Island& island, std::size_t index, int number) {
+/// Where places are hard to find, candidates that use less of the memory make the better plans.
+void Search::loosen(Island& island, std::size_t index, Random& random) {
+    island.misses = 0;
+    island.spare = std::min(most_spare, std::max(2 * least_spare, 1.5 * island.spare));
+    std::vector<Individual> before = std::move(island.population);
+    island.population.clear();
+    for (Individual& individual : before) {
+        individual.setting = make_setting(individual.setting->sequence.order, individual.genes, island.spare);
+        if (!individual.setting->possible || !repair(*individual.setting, nullptr, individual.choice, random))
+            continue;
+        individual.fitness = island.judge.period(*individual.setting, individual.choice);
+        if (individual.fitness == INT64_MAX) continue;
+        individual.pressure = island.judge.pressure(*individual.setting);
+        insert(island, std::move(individual));
+    }
     if (island.population.empty()) return;
+    island.walker = island.population.front();
+    island.memory.assign(memory_lengths[index], island.walker.fitness);
+}
+
+void Search::generation(Island& island, std::size_t index, int number) {
     Random random(options_.seed, static_cast<std::uint64_t>(number), index);
+    if (island.misses >= most_misses && island.spare < most_spare) loosen(island, index, random);
+    if (island.population.empty()) return;
     Individual child;
     // The walk: late acceptance from the island's best.
     if (island.walker.fitness > island.population.front().fitness + island.population.front().fitness / 100) {
@@ -388,7 +427,6 @@ void Search::generation(Island& island, std::size_t index, int number) {
 void Search::build_best(Island& island) {
     const std::int64_t best = best_ ? static_cast<std::int64_t>(judged_ns(*best_)) : INT64_MAX;
     BuildOptions options;
-    options.place.allow_remaps = !options_.no_remaps;
     options.place.attempts = 4;
     if (best_) options.stop = [this] { return stop(); };
     const auto attempt = [&](const Individual& candidate) {
@@ -397,7 +435,21 @@ void Search::build_best(Island& island) {
         if (tried != island.tried.end()) return false;
         if (island.tried.size() >= most_tried) island.tried.pop_front();
         island.tried.push_back(candidate.choice);
+        // Without remaps first, as if they were not allowed: with them only where that leaves much to gain, so that
+        // allowing them costs nothing elsewhere.
+        options.place.allow_remaps = false;
         auto built = build(*candidate.setting, candidate.choice, options);
+        if (const std::int64_t so_far = std::min(best, built ? built->sim.period_ns : INT64_MAX);
+            !options_.no_remaps &&
+            static_cast<double>(so_far) > worth_remaps * static_cast<double>(candidate.fitness)) {
+            BuildOptions moving = options;
+            moving.place.allow_remaps = true;
+            if (best_ || built) moving.place.ejections = 0;  // tried above
+            auto moved = build(*candidate.setting, candidate.choice, moving);
+            if (moved && (!built || better(*moved, *built))) built = std::move(moved);
+        }
+        const bool missed = !built || judged_ns(*built) > much * static_cast<double>(candidate.fitness);
+        island.misses = missed ? island.misses + 1 : 0;
         if (built && (!island.built || better(*built, *island.built))) island.built = std::move(built);
         return true;
     };
@@ -445,8 +497,7 @@ Built Search::run() {
     if (!optimal()) {
         tbb::task_arena arena(options_.threads > 0 ? options_.threads : tbb::task_arena::automatic);
         seed();
-        for (Island& island : islands_) build_best(island);
-        collect();
+        build_seeds();
         for (int number = 1; !stop() && !optimal(); ++number) {
             if (options_.generations > 0 && number > options_.generations) break;
             arena.execute([&] {

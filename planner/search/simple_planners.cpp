@@ -63,7 +63,7 @@ std::optional<Built> last_resort(const Setting& setting, bool no_remaps) {
     return build(setting, choice, options);
 }
 
-Built simple_plan(const Setting& full, const std::string& planner, bool no_remaps) {
+Built simple_plan(const Setting& full, const std::string& planner, bool no_remaps, bool quick) {
     Setting setting = full;
     const bool on_demand = planner != "fast";
     const bool prefetch = planner == "fast" || planner == "belady-prefetch";
@@ -80,8 +80,9 @@ Built simple_plan(const Setting& full, const std::string& planner, bool no_remap
         }
         std::stable_sort(found.begin(), found.end(),
                          [](const Ranked& a, const Ranked& b) { return a.estimate_ns < b.estimate_ns; });
-        for (const Ranked& r : found) {
-            if (best && best->sim.period_ns <= r.estimate_ns) break;
+        for (Ranked& r : found) {
+            if (quick) r.options.place.ejections = 0;
+            if (best && (quick || best->sim.period_ns <= r.estimate_ns)) break;
             auto built = build(setting, r.choice, r.options);
             if (built && (!best || better(*built, *best))) best = std::move(built);
         }

@@ -12,8 +12,9 @@
 
 namespace swapadvisor::planner {
 
-/// A plan by the named simple planner, in the given order. Throws PlanError when none can be made.
-Built simple_plan(const Setting& setting, const std::string& planner, bool no_remaps);
+/// A plan by the named simple planner, in the given order. Throws PlanError when none can be made. `quick`: the first
+/// that comes, with more memory left free where places are hard to find.
+Built simple_plan(const Setting& setting, const std::string& planner, bool no_remaps, bool quick = false);
 
 /// Evict-everything fall-back: valid whenever every op's own tensors fit.
 std::optional<Built> last_resort(const Setting& setting, bool no_remaps);
