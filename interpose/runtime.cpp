@@ -248,7 +248,10 @@ std::optional<CUresult> Runtime::mem_free(CUdeviceptr address) {
     if (state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
     std::lock_guard lock(state.mutex);
     Buffer* buffer = state.find(address);
-    if (buffer == nullptr) return std::nullopt;
+    if (buffer == nullptr) {
+        state.drop_foreign(address, 0);
+        return std::nullopt;
+    }
     if (buffer->address != address || buffer->freed) return CUDA_ERROR_INVALID_VALUE;
     state.free(*buffer);
     return CUDA_SUCCESS;

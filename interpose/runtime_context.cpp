@@ -115,6 +115,7 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
                          m.residency->pool() != nullptr);
     };
 
+    options.on_named = [&m](Buffer& buffer, const char* reason) { m.recorder->escaped(buffer.id, reason); };
     {
         const RelaxedCapture relaxed(api);
         CUresult result = CUDA_SUCCESS;

@@ -135,6 +135,11 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
                             CUstream stream, DefaultStream default_stream, const char* what) {
     op.home = nullptr;
     if (op.uses.empty()) {
+        if (kind == OpKind::kernel) {
+            const RelaxedCapture outside = outside_captures();
+            for (auto& m : contexts)
+                if (m->director) m->director->steering().before_unnamed(function);
+        }
         op.busy = false;
         mutex.unlock();
         return {};
@@ -299,6 +304,14 @@ OpToken Runtime::begin_kernel(const KernelLaunch& launch, DefaultStream default_
     if (opened == nullptr) return {};
     PendingOp& op = *opened;
     FunctionInfo& info = state.functions->info(launch.function);
+    static thread_local std::vector<std::uint64_t> given;
+    if (state.given_host_memory(info, launch.params, launch.extra, given)) [[unlikely]] {
+        op.busy = false;
+        state.mutex.unlock();
+        state.look_at_host_memory(given);
+        if (state.open(false) == nullptr) return {};
+    }
+    state.bring_named_back();
     state.add_kernel_uses(op, info, launch.params, launch.extra);
     if (!op.uses.empty() && !info.told) state.tell_name(op.uses.front().buffer->owner, info);
     const unsigned geometry[6] = {launch.grid[0],  launch.grid[1],  launch.grid[2],

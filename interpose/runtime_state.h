@@ -1,7 +1,7 @@
 // What stands behind interpose/runtime.h: one per process, never destroyed (a program may call CUDA from exit
 // handlers). Everything here is guarded by `mutex` unless said otherwise. Files: runtime.cpp (life,
 // allocations), runtime_context.cpp (contexts), runtime_ops.cpp (ops), runtime_payload.cpp (addresses that
-// travel), runtime_graphs.cpp (graphs), runtime_capture.cpp (captures), runtime_plan.cpp (planning),
+// travel), runtime_hidden.cpp (addresses in memory that is not ours), runtime_graphs.cpp (graphs), runtime_capture.cpp (captures), runtime_plan.cpp (planning),
 // runtime_report.cpp (exit).
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "interpose/runtime.h"
 #include "interpose/runtime_params.h"
 #include "interpose/small_writes.h"
+#include "recorder/flat_map.h"
 #include "recorder/op_timer.h"
 #include "recorder/recorder.h"
 #include "replayer/residency.h"
@@ -136,6 +137,19 @@ struct RuntimeState : Runtime {
     void add_kernel_uses(PendingOp& op, const FunctionInfo& info, void** params, void** extra);
     void add_whatever_fits(PendingOp& op, const FunctionInfo& info, const char* why);
 
+    /// Memory that is not ours, by words that kernels were given.
+    enum class Foreign : std::uint8_t { unknown, nothing, host, device };
+    FlatMap<Foreign> foreign_words;
+    Foreign foreign_kind(std::uint64_t word);
+    /// Words among the arguments that lead to memory that the host can change without a call.
+    bool given_host_memory(const FunctionInfo& info, void** params, void** extra,
+                           std::vector<std::uint64_t>& given);
+    void look_at_host_memory(const std::vector<std::uint64_t>& given);  ///< takes the lock
+    /// With the lock held: it is about to go (Runtime::foreign_memory_goes).
+    void drop_foreign(CUdeviceptr address, std::size_t bytes);
+    std::atomic<bool> any_foreign{false};  ///< was ever given to a kernel
+    /// What turned out to be named while it was away.
+    void bring_named_back();
     CUresult keep_in_place(Buffer& buffer, const char* reason);
     /// `table`: of data that are rather addresses than something else.
     CUresult keep_named(std::uint64_t address, WordForm form, bool table);

@@ -42,6 +42,9 @@ struct Buffer {
     Place place = Place::empty;
     bool backed = false;            ///< physical memory is mapped at the address and belongs to this buffer
     bool dirty = true;              ///< while resident: differs from the host copy, or there is none
+    std::uint16_t written = 0;      ///< times since it was looked through for addresses (hidden_addresses.h)
+    std::uint8_t looks = 0;         ///< that were made for its sake
+    std::uint32_t cleared = 0;      ///< which look says that nothing names it, if it is done; 0: none
     bool believed_clean = false;    ///< dirty only by uses that are believed to read (BufferUse)
     std::uint32_t hashed = 0;       ///< which hash is the host copy's (replayer/content_check.h); 0: none
     const char* escaped = nullptr;  ///< reason why it may not move any more

@@ -6,7 +6,8 @@
 namespace swapadvisor {
 namespace {
 constexpr std::uint64_t kLasting = 2;  // iterations after which an installation was worth it
-constexpr int kProof = 2;              // iterations after which a plan is believed to name every use
+constexpr std::size_t kMostSeen = 1 << 16;
+constexpr int kProof = 2;  // iterations after which a plan is believed to name every use
 }  // namespace
 
 PlanSwitch::PlanSwitch(Residency& residency) : residency_(residency), prefetcher_(residency) {
@@ -135,7 +136,9 @@ void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vect
         const std::int32_t expected = matcher_->position();
         position_ = matcher_->observe(key, uses);
         streak_ = position_ == expected && streak_ == expected ? expected + 1 : 0;
-        if (position_ < 0) {
+        if (position_ < 0 && unseen_uses(key)) {
+            // It has left the plan.
+        } else if (position_ < 0) {
             const auto ops = static_cast<std::uint32_t>(matcher_->script().ops());
             const std::uint32_t patience = follower_ ? 16 + ops / 16 : 8 + ops / 50;
             if (matcher_->foreign() + matcher_->skipped() / 4 > patience) {
@@ -146,7 +149,27 @@ void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vect
             }
         }
     }
+    note_seen(key);
     if (!matcher_ && !known_.empty()) sync(key, seq, uses);
+}
+
+// While nothing absent is mapped an op may use what it does not name: that is found, or faults. Whoever went
+// through that once need not again.
+void PlanSwitch::note_seen(std::uint64_t key) {
+    const PlannedPool* const pool = residency_.pool();
+    if ((pool == nullptr || pool->strict()) && seen_.size() < kMostSeen) seen_[key] = true;
+}
+
+bool PlanSwitch::unseen_uses(std::uint64_t key) {
+    const PlannedPool* const pool = residency_.pool();
+    if (pool == nullptr || pool->strict() || seen_.find(key) != nullptr) return false;
+    return residency_.leave_plan("an op that the plan has not seen may use what it does not name") ==
+           CUDA_SUCCESS;
+}
+
+void PlanSwitch::before_unnamed(std::uint64_t key) {
+    unseen_uses(key);
+    note_seen(key);
 }
 
 void PlanSwitch::believe(std::vector<BufferUse>& uses) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "recorder/flat_map.h"
 #include "replayer/iteration_matcher.h"
 #include "replayer/plan_follower.h"
 #include "replayer/prefetcher.h"
@@ -55,6 +56,8 @@ class PlanSwitch {
         if (follower_) follower_->released();
     }
     /// Before Residency::begin. `key`: the recorder's match key; `seq`: the op's number.
+    /// A kernel that names nothing of ours, and may use it all the same.
+    void before_unnamed(std::uint64_t key);
     void before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
     /// Then, too: marks the uses that the plan takes for reading, where that is checked before it counts.
     void believe(std::vector<BufferUse>& uses) const;
@@ -91,6 +94,10 @@ class PlanSwitch {
     };
     Known* find(std::uint64_t signature);
     void sync(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
+    void note_seen(std::uint64_t key);
+    /// Leaves the plan for an op that never ran while what is absent was out of reach. True: it has.
+    bool unseen_uses(std::uint64_t key);
+    FlatMap<bool> seen_;  ///< ops that did, by match key
     void lose();
     void boundary();
     void install(Known& known, std::int32_t position);

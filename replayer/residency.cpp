@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "replayer/content_check.h"
+#include "replayer/hidden_addresses.h"
 #include "replayer/planned_pool.h"
 
 namespace swapadvisor {
@@ -23,7 +24,8 @@ Residency::Residency(const DriverApi& api, Timeline& timeline, CUcontext context
       memory_(api, device, options_.page_bytes, options_.limit_bytes / options_.page_bytes),
       host_(api, context, options_.host_limit_bytes),
       arena_(options_.page_bytes),
-      packed_(options_.page_bytes) {}
+      packed_(options_.page_bytes),
+      hidden_(std::make_unique<HiddenAddresses>(*this)) {}
 
 std::unique_ptr<Residency> Residency::create(const DriverApi& api, Timeline& timeline, CUcontext context,
                                              CUdevice device, ResidencyOptions options, CUresult& result) {
@@ -76,6 +78,7 @@ Buffer& Residency::new_buffer(std::uint64_t bytes, BufferId id) {
 }
 
 void Residency::drop_buffer(Buffer& buffer) {
+    std::erase(named_away_, &buffer);
     buffer.live = false;
     free_ids_.push_back(buffer.index);
 }
@@ -219,6 +222,7 @@ void Residency::release(Buffer& buffer) {
     MarkSet guard = buffer.uses;
     guard.add(buffer.ready);
     guard.add(buffer.saved);
+    guard.add(hidden_->last_look());
     if (options_.sync_free) timeline_.wait(guard);
     if (buffer.small) {
         if (buffer.page != nullptr) {
@@ -258,6 +262,12 @@ Buffer* Residency::find(CUdeviceptr address) const {
         if (owner == 0) return nullptr;
     }
     return buffers_[owner - 1].get();
+}
+
+Buffer* Residency::holder_of(CUdeviceptr page_address) const {
+    const OwnerId owner = addresses_.find(page_address);
+    if (owner == 0 || (owner & kSlabFlag) != 0) return nullptr;
+    return owner & kPageFlag ? pages_[owner & ~kPageFlag] : buffers_[owner - 1].get();
 }
 
 Buffer* Residency::find_near(CUdeviceptr address) const {
@@ -395,6 +405,7 @@ Outcome Residency::attempt(const BufferUse* uses, std::size_t count, QueueId que
             b.believed_clean = uses[i].believed_read && (!b.dirty || b.believed_clean);
             b.dirty = true;
         }
+        hidden_->used(b, writes(uses[i]));
         b.place = Place::resident;
         if (b.slot != nullptr) touch(b);
     }
@@ -560,6 +571,8 @@ void Residency::enter_plan(std::unique_ptr<PlannedPool> pool) {
 CUresult Residency::leave_plan(const char* reason, bool no_room) {
     if (!pool_) return CUDA_SUCCESS;
     ContextScope scope(api_, context_);
+    // What was stored meanwhile is found before an op that the plan does not know of uses it.
+    hidden_->look_now();
     CUresult result = pool_->dissolve();
     if (result != CUDA_SUCCESS) return result;
     pool_.reset();

@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "recorder/driver_api.h"
@@ -34,6 +35,7 @@
 namespace swapadvisor {
 
 class ContentCheck;
+class HiddenAddresses;
 class PlannedPool;
 
 /// Owners in the address space that are slabs of small buffers: of the arena, or a page.
@@ -57,6 +59,8 @@ struct ResidencyOptions {
     std::chrono::milliseconds plan_patience{20};   ///< the same, until the plan is left
     std::function<void(const std::string&)> note;  ///< one line for the user
     std::function<void(Buffer&, SwapEvent, std::uint64_t)> on_swap;  ///< bytes moved (0 for drops)
+    /// Its address was found in memory: it stays from here on.
+    std::function<void(Buffer&, const char* reason)> on_named;
 };
 
 struct ResidencyCounts {
@@ -210,6 +214,21 @@ class Residency {
         for (auto& buffer : buffers_)
             if (buffer && buffer->live && !buffer->small) f(*buffer);
     }
+    /// What kernels could reach without being given it.
+    HiddenAddresses& hidden() { return *hidden_; }
+    /// On demand, those that were used longest ago first, as long as f(Buffer&) is true.
+    template <class F>
+    void for_each_by_age(F&& f) {
+        for (Buffer* b = oldest_; b != nullptr && f(*b); b = b->newer) {
+        }
+    }
+    /// The large buffer or page that lies there.
+    Buffer* holder_of(CUdeviceptr page_address) const;
+    static constexpr const char* kNamed = "its address was found in device memory";
+    /// An address of it is in memory that kernels can read. One that is away comes back by take_named_away().
+    void found_named(Buffer& buffer);
+    std::vector<Buffer*> take_named_away() { return std::exchange(named_away_, {}); }
+    bool any_named_away() const { return !named_away_.empty(); }
     /// The context is being destroyed or reset: nothing of it may be called any more.
     void abandon();
     /// After that: gives back what outlives the context.
@@ -314,6 +333,8 @@ class Residency {
     Buffer* newest_ = nullptr;
     std::unique_ptr<PlannedPool> pool_;
     std::unique_ptr<ContentCheck> content_;
+    std::unique_ptr<HiddenAddresses> hidden_;
+    std::vector<Buffer*> named_away_;
     std::uint64_t stamp_ = 1;
     std::uint64_t escaped_pages_ = 0;
     std::uint64_t large_live_bytes_ = 0;

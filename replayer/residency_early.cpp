@@ -49,7 +49,13 @@ std::uint64_t Residency::take_from_leaving(std::uint64_t pages) {
         }
         const bool drop = b.place == Place::resident && !leaving_[i].noted;
         const std::uint64_t held = b.pages();
-        if (!detach(b).ok()) break;
+        const Outcome gone = detach(b);
+        if (gone.is(Outcome::Kind::wait)) {  // for a look, which may say of others already that they can go
+            ++unfinished;
+            ++i;
+            continue;
+        }
+        if (!gone.ok()) break;
         if (drop) note_drop(b);
         leaving_.erase(leaving_.begin() + static_cast<std::ptrdiff_t>(i));
         gained += held;

@@ -3,6 +3,7 @@
 // others' bytes.
 #include <algorithm>
 
+#include "replayer/hidden_addresses.h"
 #include "replayer/planned_pool.h"
 #include "replayer/residency.h"
 
@@ -54,6 +55,7 @@ Buffer* Residency::victim() {
 Outcome Residency::detach(Buffer& b) {
     if (const Outcome used = over(b.uses); !used.ok()) return used;
     if (const Outcome arrived = over(b.ready); !arrived.ok()) return arrived;
+    if (const Outcome hidden = hidden_->may_leave(b); !hidden.ok()) return hidden;
     if (const CUresult result = memory_.unmap(b.range.address, b.pages()); result != CUDA_SUCCESS)
         return result;
     unlink(b);
@@ -161,7 +163,10 @@ Outcome Residency::make_room(std::uint64_t pages) {
             std::erase_if(leaving_, [&](const Leaving& other) { return other.buffer == entry.buffer; });
             leaving_.insert(leaving_.begin(), entry);
         }
-        if (!one.ok() && (outcome.ok() || outcome.is(Outcome::Kind::crowded))) outcome = one;
+        // Who turns out to be named stays; another leaves next time round.
+        if (!one.ok() && !one.is(Outcome::Kind::later) &&
+            (outcome.ok() || outcome.is(Outcome::Kind::crowded)))
+            outcome = one;
     }
     return outcome;
 }
@@ -263,6 +268,17 @@ Outcome Residency::move_into_pool(const BufferUse* uses, std::size_t count) {
         any = gone.ok() || any;
     }
     return any ? Outcome::Kind::done : Outcome::Kind::crowded;
+}
+
+void Residency::found_named(Buffer& b) {
+    if (pool_ || !b.backed || b.place == Place::absent) {
+        if (std::find(named_away_.begin(), named_away_.end(), &b) == named_away_.end())
+            named_away_.push_back(&b);
+        return;
+    }
+    b.escaped = kNamed;
+    escaped_pages_ += b.pages();
+    if (options_.on_named) options_.on_named(b, kNamed);
 }
 
 Outcome Residency::attempt_escape(Buffer& b) {

@@ -1,5 +1,5 @@
 // Ways by which a kernel gets at memory that is not among its plain pointer arguments. Knows nothing of the shim.
-//   hidden_addresses_probe travel|arguments|refused|spread [OTHERS]
+//   hidden_addresses_probe travel|stored|arguments|refused|spread [OTHERS]
 //   hidden_addresses_probe iterate MILLISECONDS
 // Each way has a buffer A of its own, which other buffers would push out of a small device before a kernel uses it.
 // Prints one line a way, with the value that A has in the end. `refused`: more escapes than a small device holds.
@@ -105,6 +105,49 @@ Function* driver(const char* symbol) {
         std::exit(1);
     }
     return found;
+}
+
+__global__ void store(float** table, int at, float* p) {
+    table[at] = p;
+}
+__global__ void move(float** to, float** from, int at) {
+    to[at] = from[at];
+    from[at] = nullptr;
+}
+
+// The address is in memory that kernels read, and came there without any copy.
+void stored() {
+    const auto by_host = [](const char* name, float** table) {
+        try_way(name, [=](float* a) { table[1] = a; }, [=](float*) { by_table<<<1, 32>>>(table, 1); });
+    };
+    const auto by_kernel = [](const char* name, float** table, int at) {
+        try_way(name, [=](float* a) { store<<<1, 1>>>(table, at, a); },
+                [=](float*) { by_table<<<1, 32>>>(table, at); });
+    };
+    float **managed = nullptr, **mapped = nullptr, **small = nullptr, **paged = nullptr, **large = nullptr;
+    CHECK(cudaMallocManaged(&managed, 4096));
+    CHECK(cudaHostAlloc(&mapped, 4096, cudaHostAllocMapped));
+    CHECK(cudaMalloc(&small, 4096));
+    CHECK(cudaMalloc(&paged, 256 << 10));
+    CHECK(cudaMalloc(&large, 2 * kMiB));
+    by_host("host, managed memory", managed);
+    by_host("host, mapped memory", mapped);
+    by_kernel("kernel, managed memory", managed, 2);
+    by_kernel("kernel, mapped memory", mapped, 2);
+    by_kernel("kernel, small memory", small, 2);
+    by_kernel("kernel, memory in a page", paged, 30000);
+    by_kernel("kernel, large memory", large, 200000);
+    try_way("kernel, moved",
+            [=](float* a) {
+                store<<<1, 1>>>(small, 3, a);
+                move<<<1, 1>>>(paged, small, 3);
+            },
+            [=](float*) { by_table<<<1, 32>>>(paged, 3); });
+    // What goes is not looked at any more.
+    CHECK(cudaFree(managed));
+    CHECK(cudaFreeHost(mapped));
+    pressure();
+    by_kernel("kernel, after others went", small, 4);
 }
 
 void travel() {
@@ -566,6 +609,8 @@ int main(int argc, char** argv) {
     for (int i = 0; i < (what == "iterate" ? 12 : number); ++i) others.push_back(buffer());
     if (what == "travel")
         travel();
+    else if (what == "stored")
+        stored();
     else if (what == "arguments")
         arguments();
     else if (what == "refused")

@@ -37,6 +37,11 @@ def _():
     same("travel")
 
 
+@suite.test("what is there already: stored by host or kernel, in memory of every kind")
+def _():
+    same("stored")
+
+
 @suite.test("arguments: at any byte, in halves, tagged and shifted, in launches of every kind")
 def _():
     same("arguments")

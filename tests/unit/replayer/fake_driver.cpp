@@ -44,6 +44,7 @@ struct World {
     std::vector<std::unique_ptr<Event>> events;
     std::map<CUdeviceptr, std::uint64_t> reserved;
     std::map<CUdeviceptr, Mapping> mapped;
+    std::map<CUdeviceptr, std::uint64_t> fixed_spans;  ///< from cuMemAlloc
     std::map<std::uint64_t, Handle> handles;
     std::uint64_t next_handle = 1;
     std::vector<std::string> errors;
@@ -73,6 +74,8 @@ void complain(const std::string& text) {
 
 bool is_mapped(CUdeviceptr address, std::uint64_t bytes) {
     const CUdeviceptr end = address + bytes;
+    const auto fixed = world->fixed_spans.find(address);
+    if (fixed != world->fixed_spans.end()) return bytes <= fixed->second;
     while (address < end) {
         auto it = world->mapped.upper_bound(address);
         if (it == world->mapped.begin()) return false;
@@ -276,6 +279,7 @@ CUresult mem_alloc(CUdeviceptr* out, std::size_t bytes) {
     MAY_FAIL("cuMemAlloc");
     world->fixed.push_back(std::make_unique<std::uint64_t[]>((bytes + 7) / 8));
     *out = reinterpret_cast<CUdeviceptr>(world->fixed.back().get());
+    world->fixed_spans[*out] = bytes;
     return CUDA_SUCCESS;
 }
 CUresult mem_free(CUdeviceptr) {
@@ -290,15 +294,17 @@ CUresult attribute(int* value, CUdevice_attribute, CUdevice) {
     *value = 1;
     return CUDA_SUCCESS;
 }
-// The kernels of replayer/content_hash.h, by what they do.
-int hash_kernel, copy_kernel;
+// The kernels of replayer/content_hash.h and replayer/address_search.h, by what they do.
+int hash_kernel, copy_kernel, find_kernel;
 CUresult load_module(CUmodule* module, const void*) {
     MAY_FAIL("cuModuleLoadData");
     *module = nullptr;
     return CUDA_SUCCESS;
 }
 CUresult get_function(CUfunction* function, CUmodule, const char* name) {
-    *function = reinterpret_cast<CUfunction>(std::strcmp(name, "hash") == 0 ? &hash_kernel : &copy_kernel);
+    *function = reinterpret_cast<CUfunction>(std::strcmp(name, "hash") == 0   ? &hash_kernel
+                                             : std::strcmp(name, "find") == 0 ? &find_kernel
+                                                                              : &copy_kernel);
     return CUDA_SUCCESS;
 }
 CUresult launch_kernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -312,6 +318,16 @@ CUresult launch_kernel(CUfunction function, unsigned, unsigned, unsigned, unsign
                    for (std::uint64_t i = 0; i < n / 8; ++i) {
                        words(sum)[0] += (words(at)[i] + i) * 0x9E3779B97F4A7C15;
                        words(sum)[1] = (words(sum)[1] ^ words(at)[i]) * 0xBF58476D1CE4E5B9 + 1;
+                   }
+               });
+    } else if (function == reinterpret_cast<CUfunction>(&find_kernel)) {
+        launch(stream, {{argument(0), argument(1)}},
+               [=, at = argument(0), n = argument(1), low = argument(2), span = argument(3),
+                shift = *static_cast<unsigned*>(arguments[4]), pages = argument(5)] {
+                   for (std::uint64_t i = 0; i < n / 8; ++i) {
+                       const std::uint64_t bit = (words(at)[i] - low) >> shift;
+                       if (words(at)[i] - low < span)
+                           reinterpret_cast<std::uint32_t*>(pages)[bit / 32] |= 1u << bit % 32;
                    }
                });
     } else {
