@@ -6,7 +6,8 @@ namespace swapadvisor {
 /// `find`(data, bytes, low, span, shift, pages): for every word of 8 bytes at a multiple of 4 with
 /// word - low < span, sets bit (word - low) >> shift of the bits at `pages` (words of 4 bytes, bit 0 first).
 /// `data` and `bytes` are multiples of 16. A thread takes 16 bytes and the 4 that follow, as the upper half of
-/// a word that begins in its last 4. The upper halves alone decide nearly always.
+/// a word that begins in its last 4. The upper halves alone decide nearly always. The loads are volatile: others may
+/// be writing there meanwhile (see replayer/hidden_addresses.h).
 constexpr const char* kAddressSearchKernels = R"(.version 6.4
 .target sm_50
 .address_size 64
@@ -45,11 +46,11 @@ constexpr const char* kAddressSearchKernels = R"(.version 6.4
 LOOK:
 	setp.ge.u64 %done, %at, %end;
 	@%done ret;
-	ld.global.v4.u32 {%w0, %w1, %w2, %w3}, [%at];
+	ld.volatile.global.v4.u32 {%w0, %w1, %w2, %w3}, [%at];
 	add.u64 %next, %at, 16;
 	setp.ge.u64 %last, %next, %end;
 	mov.u32 %w4, 0;
-	@!%last ld.global.u32 %w4, [%next];
+	@!%last ld.volatile.global.u32 %w4, [%next];
 	sub.u32 %u0, %w1, %first;
 	sub.u32 %u1, %w2, %first;
 	sub.u32 %u2, %w3, %first;

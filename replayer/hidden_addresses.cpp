@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kMostForeign = 1 << 20;
 constexpr std::size_t kMostForeignSpans = 256;
 // Large buffers: some at first, and then in proportion to what is copied, which takes far longer.
-constexpr std::uint64_t kPartOfLimit = 4, kCopiedPerLooked = 1024;
+constexpr std::uint64_t kLargeAtFirst = 256 << 20, kCopiedPerLooked = 256;
 // Of those that are likely to leave next, so that one look does for many.
 constexpr std::size_t kMostCleared = 256;
 // For the sake of one buffer each time it was written, then each time it was written 2, 4, ... 2^10 times.
@@ -53,8 +53,7 @@ void HiddenAddresses::forget_foreign(CUdeviceptr address, std::uint64_t bytes) {
 
 bool HiddenAddresses::affordable(std::uint64_t bytes) const {
     const ResidencyCounts& moved = residency_.counts();
-    return large_bytes_ + bytes <= residency_.memory_limit_bytes() / kPartOfLimit +
-                                       (moved.bytes_in + moved.bytes_out) / kCopiedPerLooked;
+    return large_bytes_ + bytes <= kLargeAtFirst + (moved.bytes_in + moved.bytes_out) / kCopiedPerLooked;
 }
 
 // What is still being written is read as it is: what matters is there already. It is looked through again later.

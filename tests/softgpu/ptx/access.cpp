@@ -31,6 +31,8 @@ bool check_range(Warp& w, u64 address, u64 bytes, bool write) {
 }
 
 void report_touch(Warp& w, u64 address, u64 bytes, bool write) {
+    // Volatile, relaxed and acquiring loads are for memory that others write meanwhile: no race.
+    if (!write && static_cast<WarpState&>(w).current->kind == Kind::yielding) return;
     w.worker->launch->memory->touched(address, bytes, write);
 }
 

@@ -62,6 +62,20 @@ TEST_CASE("race: two reads are none, a read and a write are") {
     });
 }
 
+TEST_CASE("race: a volatile load is for what others write meanwhile, its own store is not") {
+    RUN_IN_CHILD(kRace, [] {
+        Two t;
+        OK(t.gpu.peek(t.p + kMiB, t.p, t.a));
+        OK(t.gpu.put(t.p, 4, t.b));
+        OK(cuCtxSynchronize());
+        EQUAL(softgpu_count("races"), 0u);
+        OK(t.gpu.peek(t.p + kMiB, t.p, t.a));
+        OK(t.gpu.put(t.p + kMiB, 4, t.b));
+        OK(cuCtxSynchronize());
+        EQUAL(softgpu_count("races"), 1u);
+    });
+}
+
 TEST_CASE("race: two aliases of one chunk conflict") {
     RUN_IN_CHILD(kRace, [] {
         Gpu gpu;

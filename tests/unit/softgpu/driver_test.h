@@ -104,7 +104,8 @@ inline void expect_that(bool condition, const std::string& text, int line) {
         CHECK(outcome_.failure == "");                                       \
     } while (0)
 
-/// Kernels: store(p, v) writes one word; copy_word(to, from); spin(n) runs n rounds.
+/// Kernels: store(p, v) writes one word; copy_word(to, from); peek(to, from) does the same with a volatile load;
+/// spin(n) runs n rounds.
 constexpr const char* kKernels = R"(.version 7.0
 .target sm_75
 .address_size 64
@@ -123,6 +124,14 @@ constexpr const char* kKernels = R"(.version 7.0
   st.global.u32 [%rd3], %r1;
   ret;
 }
+.visible .entry peek(.param .u64 to, .param .u64 from) {
+  .reg .u64 %rd<5>; .reg .u32 %r<2>;
+  ld.param.u64 %rd1, [to]; ld.param.u64 %rd2, [from];
+  cvta.to.global.u64 %rd3, %rd1; cvta.to.global.u64 %rd4, %rd2;
+  ld.volatile.global.u32 %r1, [%rd4];
+  st.global.u32 [%rd3], %r1;
+  ret;
+}
 .visible .entry spin(.param .u32 n) {
   .reg .u32 %r<3>; .reg .pred %p1;
   ld.param.u32 %r1, [n]; mov.u32 %r2, 0;
@@ -137,7 +146,7 @@ LOOP:
 struct Gpu {
     CUcontext context = nullptr;
     CUmodule module = nullptr;
-    CUfunction store = nullptr, copy_word = nullptr, spin = nullptr;
+    CUfunction store = nullptr, copy_word = nullptr, peek_word = nullptr, spin = nullptr;
 
     Gpu() {
         OK(cuInit(0));
@@ -146,6 +155,7 @@ struct Gpu {
         OK(cuModuleLoadData(&module, kKernels));
         OK(cuModuleGetFunction(&store, module, "store"));
         OK(cuModuleGetFunction(&copy_word, module, "copy_word"));
+        OK(cuModuleGetFunction(&peek_word, module, "peek"));
         OK(cuModuleGetFunction(&spin, module, "spin"));
     }
     CUresult put(CUdeviceptr p, unsigned v, CUstream s = nullptr) const {
@@ -155,6 +165,10 @@ struct Gpu {
     CUresult move(CUdeviceptr to, CUdeviceptr from, CUstream s = nullptr) const {
         void* params[] = {&to, &from};
         return cuLaunchKernel(copy_word, 1, 1, 1, 1, 1, 1, 0, s, params, nullptr);
+    }
+    CUresult peek(CUdeviceptr to, CUdeviceptr from, CUstream s = nullptr) const {
+        void* params[] = {&to, &from};
+        return cuLaunchKernel(peek_word, 1, 1, 1, 1, 1, 1, 0, s, params, nullptr);
     }
     CUresult work(unsigned rounds, CUstream s = nullptr) const {
         void* params[] = {&rounds};
