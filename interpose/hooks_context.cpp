@@ -60,12 +60,18 @@ CUresult hook_cuStreamDestroy(Entry entry, Fn_cuStreamDestroy real, CUstream str
 }
 
 CUresult hook_cuModuleUnload(Entry entry, Fn_cuModuleUnload real, CUmodule module) {
-    if (Runtime* runtime = module ? runtime_for(entry) : nullptr) runtime->function_unloaded(module);
+    if (Runtime* runtime = module ? runtime_for(entry) : nullptr) {
+        runtime->function_unloaded(module);
+        runtime->variables_go(module);
+    }
     return real(module);
 }
 
 CUresult hook_cuLibraryUnload(Entry entry, Fn_cuLibraryUnload real, CUlibrary library) {
-    if (Runtime* runtime = library ? runtime_for(entry) : nullptr) runtime->function_unloaded(nullptr);
+    if (Runtime* runtime = library ? runtime_for(entry) : nullptr) {
+        runtime->function_unloaded(nullptr);
+        runtime->variables_go(library);
+    }
     return real(library);
 }
 

@@ -70,6 +70,9 @@ class Runtime {
     /// Memory that is not ours, and that kernels may have been given, is about to be freed, unmapped or unregistered.
     /// `bytes`: 0 for all of the allocation.
     void foreign_memory_goes(CUdeviceptr address, std::size_t bytes);
+    /// A variable of a module or library; it goes with that code.
+    void variable_found(void* code, CUdeviceptr address, std::size_t bytes, bool managed);
+    void variables_go(void* code);
     /// For the report: an allocation that the driver made, and why it cannot be moved.
     void left_to_driver(CUdeviceptr address, std::size_t bytes, const char* reason);
     std::optional<CUresult> mem_get_info(std::size_t* free_bytes, std::size_t* total_bytes);

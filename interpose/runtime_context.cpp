@@ -125,6 +125,7 @@ ManagedContext* RuntimeState::context_for(CUcontext context) {
         m.recorder.reset();
         return give_up("creating streams failed");
     }
+    foreign_known_to(*m.residency);
     m.director = std::make_unique<PlanDirector>(*this, m);
     note_progress(m);
     // A trace should say how fast this device copies; else that is measured when it first matters.

@@ -64,6 +64,34 @@ void RuntimeState::drop_foreign(CUdeviceptr address, std::size_t bytes) {
         if (m->residency) m->residency->hidden().forget_foreign(address, bytes);
 }
 
+void Runtime::variable_found(void* code, CUdeviceptr address, std::size_t bytes, bool managed) {
+    RuntimeState& state = RuntimeState::of(this);
+    std::lock_guard lock(state.mutex);
+    for (const auto& known : state.variables)
+        if (known.part.address == address) return;
+    state.variables.push_back({code, {address, bytes}, managed});
+    state.any_foreign.store(true, std::memory_order_relaxed);
+    for (auto& m : state.contexts)
+        if (m->residency) m->residency->hidden().add_foreign(address, bytes);
+}
+
+void Runtime::variables_go(void* code) {
+    RuntimeState& state = RuntimeState::of(this);
+    if (!state.any_foreign.load(std::memory_order_relaxed)) return;
+    std::lock_guard lock(state.mutex);
+    std::erase_if(state.variables, [&](const RuntimeState::Variable& known) {
+        if (known.code != code) return false;
+        state.drop_foreign(known.part.address, known.part.bytes);
+        return true;
+    });
+}
+
+void RuntimeState::foreign_known_to(Residency& residency) {
+    foreign_words = {};  // each is told to all contexts again when it is met
+    for (const Variable& known : variables)
+        residency.hidden().add_foreign(known.part.address, known.part.bytes);
+}
+
 void Runtime::foreign_memory_goes(CUdeviceptr address, std::size_t bytes) {
     RuntimeState& state = RuntimeState::of(this);
     if (!state.any_foreign.load(std::memory_order_relaxed)) return;
@@ -72,7 +100,7 @@ void Runtime::foreign_memory_goes(CUdeviceptr address, std::size_t bytes) {
 }
 
 bool RuntimeState::given_host_memory(const FunctionInfo& info, void** params, void** extra,
-                                     std::vector<std::uint64_t>& given) {
+                                     std::vector<Part>& given) {
     given.clear();
     const bool pressure = std::any_of(contexts.begin(), contexts.end(), [](const auto& m) {
         return m->residency && m->residency->under_pressure();
@@ -80,22 +108,28 @@ bool RuntimeState::given_host_memory(const FunctionInfo& info, void** params, vo
     each_word(info, params, extra, [&](std::uint64_t word) {
         if (word >= kLowest && word < kHighest && !maybe_managed(word) &&
             foreign_kind(word) == Foreign::host && pressure)
-            given.push_back(word);
+            given.push_back({word, 0});
     });
+    if (pressure)
+        for (const Variable& known : variables)
+            if (known.managed) given.push_back(known.part);
     return !given.empty();
 }
 
 // Without the lock.
-void RuntimeState::look_at_host_memory(const std::vector<std::uint64_t>& given) {
-    for (const std::uint64_t word : given) {
-        CUdeviceptr start = 0;
-        std::size_t bytes = 0;
-        if (api.cuPointerGetAttribute_(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, word) != CUDA_SUCCESS ||
-            api.cuPointerGetAttribute_(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, word) != CUDA_SUCCESS ||
-            word - start >= bytes)
+void RuntimeState::look_at_host_memory(const std::vector<Part>& given) {
+    for (const Part& part : given) {
+        CUdeviceptr start = part.address;
+        std::size_t bytes = part.bytes;
+        if (bytes == 0 && (api.cuPointerGetAttribute_(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                      part.address) != CUDA_SUCCESS ||
+                           api.cuPointerGetAttribute_(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                                      part.address) != CUDA_SUCCESS ||
+                           part.address - start >= bytes))
             continue;
-        const std::uint64_t part = std::min<std::uint64_t>(start + bytes - word, kMostHostBytes);
-        const CopySpan span = pitched_span(CU_MEMORYTYPE_DEVICE, word, nullptr, 0, 0, 0, 0, 0, part, 1, 1);
+        const auto length = std::min<std::uint64_t>(start + bytes - part.address, kMostHostBytes);
+        const CopySpan span =
+            pitched_span(CU_MEMORYTYPE_DEVICE, part.address, nullptr, 0, 0, 0, 0, 0, length, 1, 1);
         // What cannot be kept will be an illegal address for the kernel; a line has said so.
         (void)look_through_payload(span, span);
     }

@@ -304,7 +304,7 @@ OpToken Runtime::begin_kernel(const KernelLaunch& launch, DefaultStream default_
     if (opened == nullptr) return {};
     PendingOp& op = *opened;
     FunctionInfo& info = state.functions->info(launch.function);
-    static thread_local std::vector<std::uint64_t> given;
+    static thread_local std::vector<RuntimeState::Part> given;
     if (state.given_host_memory(info, launch.params, launch.extra, given)) [[unlikely]] {
         op.busy = false;
         state.mutex.unlock();

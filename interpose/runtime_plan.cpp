@@ -91,7 +91,7 @@ void PlanDirector::poll_timings() {
 
 void PlanDirector::before_op(const OpView& view, std::vector<BufferUse>& uses) {
     const std::uint64_t key = key_of(view, uses);
-    switch_.before_op(key, next_seq_, uses);
+    switch_.before_op(key, next_seq_, uses, view.kind == OpKind::kernel || view.kind == OpKind::graph);
     if (!config().prove_reads) return;
     switch_.believe(uses);
     // All uses are of this context, so that their numbers are those of the op's touches.

@@ -141,10 +141,22 @@ struct RuntimeState : Runtime {
     enum class Foreign : std::uint8_t { unknown, nothing, host, device };
     FlatMap<Foreign> foreign_words;
     Foreign foreign_kind(std::uint64_t word);
-    /// Words among the arguments that lead to memory that the host can change without a call.
-    bool given_host_memory(const FunctionInfo& info, void** params, void** extra,
-                           std::vector<std::uint64_t>& given);
-    void look_at_host_memory(const std::vector<std::uint64_t>& given);  ///< takes the lock
+    struct Part {
+        CUdeviceptr address;
+        std::uint64_t bytes;  ///< 0: up to the end of the allocation
+    };
+    /// What of this kernel's memory the host can change without a call: by its arguments, and managed variables.
+    bool given_host_memory(const FunctionInfo& info, void** params, void** extra, std::vector<Part>& given);
+    void look_at_host_memory(const std::vector<Part>& given);  ///< takes the lock
+    /// Variables of modules: kernels reach them without an argument.
+    struct Variable {
+        void* code;  ///< the CUmodule or CUlibrary that it goes with
+        Part part;
+        bool managed;
+    };
+    std::vector<Variable> variables;
+    /// Memory of a context is managed from here on: what is known already is looked through for it, too.
+    void foreign_known_to(Residency& residency);
     /// With the lock held: it is about to go (Runtime::foreign_memory_goes).
     void drop_foreign(CUdeviceptr address, std::size_t bytes);
     std::atomic<bool> any_foreign{false};  ///< was ever given to a kernel

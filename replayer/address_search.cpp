@@ -1,6 +1,7 @@
 #include "replayer/address_search.h"
 
 #include <bit>
+#include <cstring>
 
 #include "replayer/address_search_kernels.h"
 
@@ -19,46 +20,37 @@ std::unique_ptr<AddressSearch> AddressSearch::open(const DriverApi& api) {
         return nullptr;
     std::unique_ptr<AddressSearch> self(new AddressSearch(api));
     CUmodule module = nullptr;
-    void* answer = nullptr;
+    void* found = nullptr;
     if (api.cuModuleLoadData_(&module, kAddressSearchKernels) != CUDA_SUCCESS ||
         api.cuModuleGetFunction_(&self->find_, module, "find") != CUDA_SUCCESS ||
-        api.cuMemAlloc_(&self->found_, kMostBits / 8) != CUDA_SUCCESS)
+        api.cuMemHostAlloc_(&found, kMostBits / 8, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) !=
+            CUDA_SUCCESS)
         return nullptr;
-    if (api.cuMemHostAlloc_(&answer, kMostBits / 8, CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
-        api.cuMemFree_(self->found_);
-        return nullptr;
-    }
-    self->answer_ = static_cast<std::uint32_t*>(answer);
+    self->found_ = static_cast<std::uint32_t*>(found);
     return self;
 }
 
-CUresult AddressSearch::start(std::uint64_t low, std::uint64_t high, std::uint64_t granule_bytes,
-                              CUstream stream) {
+void AddressSearch::start(std::uint64_t low, std::uint64_t high, std::uint64_t granule_bytes) {
     words_ = 0;
-    if (high <= low) return CUDA_ERROR_INVALID_VALUE;
+    if (high <= low) return;
     low_ = low;
     span_ = high - low;
     shift_ = static_cast<unsigned>(std::bit_width(granule_bytes) - 1);
     while ((span_ - 1) >> shift_ >= kMostBits) ++shift_;
-    const std::uint64_t words = ((span_ - 1) >> shift_) / 32 + 1;
-    const CUresult result = api_.cuMemsetD8Async_(found_, 0, words * 4, stream);
-    if (result == CUDA_SUCCESS) words_ = words;
-    return result;
+    words_ = ((span_ - 1) >> shift_) / 32 + 1;
+    std::memset(found_, 0, words_ * 4);
 }
 
 CUresult AddressSearch::look_through(CUdeviceptr address, std::uint64_t bytes, CUstream stream) {
     std::uint64_t skipped = address % 16;
     address -= skipped;
     bytes = (bytes + skipped + 15) / 16 * 16;
-    if (bytes == 0) return CUDA_SUCCESS;
+    if (bytes == 0 || words_ == 0) return CUDA_SUCCESS;
+    auto found = reinterpret_cast<CUdeviceptr>(found_);  // one address for all, host and device
     const auto blocks = static_cast<unsigned>(
         std::clamp<std::uint64_t>(bytes / (kThreads * kBytesPerThread), 1, kMostBlocks));
-    void* arguments[] = {&address, &bytes, &low_, &span_, &shift_, &found_};
+    void* arguments[] = {&address, &bytes, &low_, &span_, &shift_, &found};
     return api_.cuLaunchKernel_(find_, blocks, 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr);
-}
-
-CUresult AddressSearch::finish(CUstream stream) {
-    return api_.cuMemcpyDtoHAsync_(answer_, found_, words_ * 4, stream);
 }
 
 }  // namespace swapadvisor

@@ -2,8 +2,9 @@
 // does: every word of 8 bytes at a multiple of 4 that falls into [low, high). What is found comes back as one
 // bit for each granule of addresses, so there is always room for all of it.
 //
-// A look: start(), look_through() for each span, finish(); all of it is issued on one stream and returns at
-// once. Its answer may be read when the stream is done with it. One look at a time. The context must be current and no
+// A look: start(), then look_through() for each span, which issues a kernel and returns at once. Its answer may be read
+// when the streams are done, and only then the next one may start. The bits lie in host memory: hits are rare, and
+// device memory is what there is too little of. The context must be current and no
 // capture may be open on the stream. Not thread-safe: the owner's lock guards it.
 #pragma once
 
@@ -23,15 +24,14 @@ class AddressSearch {
 
     /// Addresses of [low, high) are looked for. `granule_bytes` (a power of two) is what a bit stands for; more, where
     /// that would be too many bits.
-    CUresult start(std::uint64_t low, std::uint64_t high, std::uint64_t granule_bytes, CUstream stream);
+    void start(std::uint64_t low, std::uint64_t high, std::uint64_t granule_bytes);
     /// The span has to stay readable until the stream is done. It is widened to multiples of 16 bytes.
     CUresult look_through(CUdeviceptr address, std::uint64_t bytes, CUstream stream);
-    CUresult finish(CUstream stream);
     /// Once the stream is done: calls found(from, to) for each granule [from, to) that was named.
     template <class Found>
     void for_each_found(Found&& found) const {
         for (std::uint64_t i = 0; i < words_; ++i)
-            for (std::uint32_t bits = answer_[i]; bits != 0; bits &= bits - 1) {
+            for (std::uint32_t bits = found_[i]; bits != 0; bits &= bits - 1) {
                 const auto bit = i * 32 + static_cast<unsigned>(__builtin_ctz(bits));
                 found(low_ + (bit << shift_), std::min(low_ + ((bit + 1) << shift_), low_ + span_));
             }
@@ -41,8 +41,7 @@ class AddressSearch {
     explicit AddressSearch(const DriverApi& api) : api_(api) {}
     const DriverApi& api_;
     CUfunction find_ = nullptr;
-    CUdeviceptr found_ = 0;            ///< the bits
-    std::uint32_t* answer_ = nullptr;  ///< the same, pinned
+    std::uint32_t* found_ = nullptr;  ///< the bits, pinned and mapped
     std::uint64_t low_ = 0, span_ = 0, words_ = 0;
     unsigned shift_ = 0;
 };

@@ -36,14 +36,14 @@ void HiddenAddresses::forget_gone() {
     unlooked_.reserve(2 * unlooked_.size() + 64);
 }
 
-void HiddenAddresses::add_foreign(CUdeviceptr address) {
-    if (foreign_.size() < kMostForeignSpans &&
-        std::find(foreign_.begin(), foreign_.end(), address) == foreign_.end())
-        foreign_.push_back(address);
+void HiddenAddresses::add_foreign(CUdeviceptr address, std::uint64_t bytes) {
+    const auto same = [&](const Foreign& known) { return known.address == address; };
+    if (foreign_.size() < kMostForeignSpans && std::none_of(foreign_.begin(), foreign_.end(), same))
+        foreign_.push_back({address, bytes});
 }
 
 void HiddenAddresses::forget_foreign(CUdeviceptr address, std::uint64_t bytes) {
-    std::erase_if(foreign_, [&](CUdeviceptr known) { return known - address < bytes; });
+    std::erase_if(foreign_, [&](const Foreign& known) { return known.address - address < bytes; });
     const bool reads = begun_ != ended_ && std::any_of(spans_.begin(), spans_.end(), [&](const Span& span) {
                            return span.buffer == nullptr && span.address < address + bytes &&
                                   address < span.address + span.bytes;
@@ -84,12 +84,13 @@ void HiddenAddresses::add_spans() {
     unlooked_.resize(kept);
     // The program may have freed it since.
     const DriverApi& api = residency_.api();
-    std::erase_if(foreign_, [&](CUdeviceptr address) {
-        CUdeviceptr start = 0;
-        std::size_t bytes = 0;
-        if (api.cuPointerGetAttribute_(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) !=
-                CUDA_SUCCESS ||
-            api.cuPointerGetAttribute_(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) != CUDA_SUCCESS)
+    std::erase_if(foreign_, [&](const Foreign& known) {
+        CUdeviceptr start = known.address;
+        std::size_t bytes = known.bytes;
+        if (bytes == 0 && (api.cuPointerGetAttribute_(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                                      known.address) != CUDA_SUCCESS ||
+                           api.cuPointerGetAttribute_(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                                      known.address) != CUDA_SUCCESS))
             return true;
         spans_.push_back({start, std::min<std::uint64_t>(bytes, kMostForeign), nullptr});
         return false;
@@ -112,15 +113,17 @@ bool HiddenAddresses::start(Buffer* leaving) {
         ended_ = begun_;
         return false;
     }
+    if (leaving != nullptr) timeline.order(queue_, leaving->uses);
     const AddressSpace& addresses = residency_.addresses();
-    CUresult result = search_->start(addresses.low(), addresses.high(), addresses.page_bytes(), stream_);
+    CUresult result = CUDA_SUCCESS;
+    search_->start(addresses.low(), addresses.high(), addresses.page_bytes());
     for (const Span& span : spans_) {
         if (result == CUDA_SUCCESS) result = search_->look_through(span.address, span.bytes, stream_);
         looked_bytes += span.bytes;
     }
-    if (result == CUDA_SUCCESS) result = search_->finish(stream_);
     // Where this fails on the way, what was issued still reads them.
     mark_ = timeline.issued(queue_);
+    timeline.record(queue_);  // that it is done shall be seen without a wait
     answered_ = result == CUDA_SUCCESS;
     looks += answered_;
     return true;
@@ -141,6 +144,18 @@ void HiddenAddresses::finish() {
     // One of them is a table, and may become the table of something else.
     for (const Span& span : spans_)
         if (any && span.buffer != nullptr) span.buffer->looks = 0;
+}
+
+void HiddenAddresses::prepare(Buffer& buffer) {
+    Timeline& timeline = residency_.timeline();
+    if (buffer.cleared != 0 || timeline.gated(buffer.uses)) return;
+    if (begun_ != ended_) {
+        MarkSet own;
+        own.add(mark_);
+        if (!timeline.done(own)) return;
+        finish();
+    }
+    if (buffer.escaped == nullptr) start(&buffer);
 }
 
 Outcome HiddenAddresses::may_leave(Buffer& buffer) {

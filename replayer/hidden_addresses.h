@@ -35,14 +35,18 @@ class HiddenAddresses {
         if (unlooked_.size() == unlooked_.capacity()) forget_gone();
         unlooked_.push_back(&buffer);
     }
-    /// A kernel was given memory that is not ours: from here on it is looked through.
-    void add_foreign(CUdeviceptr address);
+    /// Kernels may reach memory that is not ours: from here on it is looked through. `bytes`: 0 for all of the
+    /// allocation that the address lies in.
+    void add_foreign(CUdeviceptr address, std::uint64_t bytes = 0);
     /// That memory is about to go: nothing of ours reads it any more when this returns.
     void forget_foreign(CUdeviceptr address, std::uint64_t bytes);
     /// What memory of ours has to stay mapped for, beside its uses. (Nothing leaves while a look is under way.)
     Mark last_look() const { return mark_; }
     bool any_foreign() const { return !foreign_.empty(); }
 
+    /// `buffer` will leave once what uses it now is done: looks behind that on the device, beside its copy out. To be
+    /// called before that copy is issued.
+    void prepare(Buffer& buffer);
     /// `buffer`, whose last uses are done, is to leave. Done: nothing names it; wait: that is being looked into;
     /// later: it is named and stays. Residency::found_named() is called for everything that a look finds.
     Outcome may_leave(Buffer& buffer);
@@ -52,6 +56,10 @@ class HiddenAddresses {
     std::uint64_t looks = 0, looked_bytes = 0;
 
   private:
+    struct Foreign {
+        CUdeviceptr address;
+        std::uint64_t bytes;
+    };
     struct Span {
         CUdeviceptr address;
         std::uint64_t bytes;
@@ -69,8 +77,8 @@ class HiddenAddresses {
     std::unique_ptr<AddressSearch> search_;  ///< null: this driver cannot
     CUstream stream_ = nullptr;
     QueueId queue_ = 0;
-    std::vector<Buffer*> unlooked_;        ///< and some that are not any more
-    std::vector<CUdeviceptr> foreign_;     ///< where each begins
+    std::vector<Buffer*> unlooked_;  ///< and some that are not any more
+    std::vector<Foreign> foreign_;
     std::vector<Span> spans_;              ///< of the newest look
     std::uint64_t large_bytes_ = 0;        ///< of large buffers, looked through so far
     bool answered_ = false;                ///< the newest look has an answer, once it is done

@@ -129,14 +129,15 @@ void PlanSwitch::lose() {
     unsynced_ops_ = 0;
 }
 
-void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses) {
+void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses,
+                           bool code) {
     position_ = -1;
     if (!follower_) ++counts_.unplanned_ops;
     if (matcher_) {
         const std::int32_t expected = matcher_->position();
         position_ = matcher_->observe(key, uses);
         streak_ = position_ == expected && streak_ == expected ? expected + 1 : 0;
-        if (position_ < 0 && unseen_uses(key)) {
+        if (position_ < 0 && code && unseen_uses(key)) {
             // It has left the plan.
         } else if (position_ < 0) {
             const auto ops = static_cast<std::uint32_t>(matcher_->script().ops());
@@ -149,7 +150,7 @@ void PlanSwitch::before_op(std::uint64_t key, std::uint64_t seq, const std::vect
             }
         }
     }
-    note_seen(key);
+    if (code) note_seen(key);
     if (!matcher_ && !known_.empty()) sync(key, seq, uses);
 }
 

@@ -55,10 +55,12 @@ class PlanSwitch {
     void released() {  ///< after it
         if (follower_) follower_->released();
     }
-    /// Before Residency::begin. `key`: the recorder's match key; `seq`: the op's number.
     /// A kernel that names nothing of ours, and may use it all the same.
     void before_unnamed(std::uint64_t key);
-    void before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses);
+    /// Before Residency::begin. `key`: the recorder's match key; `seq`: the op's number. `code`: it may use what it does
+    /// not name, as kernels do and copies do not.
+    void before_op(std::uint64_t key, std::uint64_t seq, const std::vector<BufferUse>& uses,
+                   bool code = true);
     /// Then, too: marks the uses that the plan takes for reading, where that is checked before it counts.
     void believe(std::vector<BufferUse>& uses) const;
     /// After the op was issued. True if it ended an iteration.

@@ -2,6 +2,7 @@
 // taken, who is brought early gets memory that is free by now. Nothing here waits for the device.
 #include <algorithm>
 
+#include "replayer/hidden_addresses.h"
 #include "replayer/residency.h"
 
 namespace swapadvisor {
@@ -18,6 +19,7 @@ std::uint64_t Residency::leaving_pages() const {
 
 bool Residency::send_early(Buffer& b) {
     if (leaving_.size() >= kLeaving || !movable(b) || waits_for_program(b)) return false;
+    hidden_->prepare(b);
     if (b.place == Place::resident && b.dirty) {
         if (!b.host) b.host = host_.take_pinned(b.bytes);
         if (!b.host || save(b) != CUDA_SUCCESS) return false;

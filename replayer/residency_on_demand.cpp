@@ -141,6 +141,7 @@ Outcome Residency::make_room(std::uint64_t pages) {
             break;
         }
         bool noted = false;
+        hidden_->prepare(*b);
         if (b->place == Place::resident && b->dirty) {
             b->stamp = stamp_;  // its host copy is about to be the only one
             outcome = save(*b);

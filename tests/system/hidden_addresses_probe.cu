@@ -54,6 +54,13 @@ __global__ void by_packed_table(const char* table) {
 }
 __constant__ float* in_constant[2];
 __device__ float* in_variable[2];
+__managed__ float* in_managed_variable[2];
+__global__ void by_managed_variable() {
+    add_one(in_managed_variable[1]);
+}
+__global__ void store_in_variables(float* p, int which) {
+    (which == 0 ? in_variable : in_managed_variable)[1] = p;
+}
 __global__ void by_constant() {
     add_one(in_constant[1]);
 }
@@ -143,6 +150,14 @@ void stored() {
                 move<<<1, 1>>>(paged, small, 3);
             },
             [=](float*) { by_table<<<1, 32>>>(paged, 3); });
+    try_way("host, managed variable", [](float* a) { in_managed_variable[1] = a; },
+            [](float*) { by_managed_variable<<<1, 32>>>(); });
+    try_way("kernel, managed variable", [](float* a) { store_in_variables<<<1, 1>>>(a, 1); },
+            [](float*) { by_managed_variable<<<1, 32>>>(); });
+    void* variable = nullptr;
+    CHECK(cudaGetSymbolAddress(&variable, in_variable));  // the host knows the variable
+    try_way("kernel, variable", [](float* a) { store_in_variables<<<1, 1>>>(a, 0); },
+            [](float*) { by_variable<<<1, 32>>>(); });
     // What goes is not looked at any more.
     CHECK(cudaFree(managed));
     CHECK(cudaFreeHost(mapped));

@@ -492,5 +492,8 @@ Calls& calls() {
 void fail(const std::string& entry, int nth, CUresult error) {
     world->failures[entry] = {nth, error};
 }
+void fail_no_more() {
+    world->failures.clear();
+}
 
 }  // namespace swapadvisor::fake

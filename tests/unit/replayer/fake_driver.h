@@ -43,5 +43,7 @@ struct Calls {
 Calls& calls();
 /// The n-th next call (from 1) of that entry point fails once with `error`.
 void fail(const std::string& entry, int nth, CUresult error);
+/// What fail() asked for and did not happen yet will not happen.
+void fail_no_more();
 
 }  // namespace swapadvisor::fake

@@ -17,11 +17,7 @@ DriverApi driver() {
     api.cuModuleLoadData_ = cuModuleLoadData;
     api.cuModuleGetFunction_ = cuModuleGetFunction;
     api.cuLaunchKernel_ = cuLaunchKernel;
-    api.cuMemAlloc_ = cuMemAlloc;
-    api.cuMemFree_ = cuMemFree;
     api.cuMemHostAlloc_ = cuMemHostAlloc;
-    api.cuMemsetD8Async_ = cuMemsetD8Async;
-    api.cuMemcpyDtoHAsync_ = cuMemcpyDtoHAsync;
     return api;
 }
 
@@ -33,9 +29,8 @@ Granules found_in(AddressSearch& search, const std::vector<std::uint32_t>& words
     OK(cuMemAlloc(&memory, words.size() * 4 + 64));
     OK(cuMemsetD8(memory, 0, words.size() * 4 + 64));
     OK(cuMemcpyHtoD(memory + shift, words.data(), words.size() * 4));
-    OK(search.start(kLow, kHigh, kGranule, nullptr));
+    search.start(kLow, kHigh, kGranule);
     OK(search.look_through(memory + shift, words.size() * 4, nullptr));
-    OK(search.finish(nullptr));
     OK(cuCtxSynchronize());
     Granules found;
     search.for_each_found([&](std::uint64_t from, std::uint64_t to) {
