@@ -44,7 +44,7 @@ void AddressSearch::start(std::uint64_t low, std::uint64_t high, std::uint64_t g
 CUresult AddressSearch::look_through(CUdeviceptr address, std::uint64_t bytes, CUstream stream) {
     std::uint64_t skipped = address % 16;
     address -= skipped;
-    bytes = (bytes + skipped + 15) / 16 * 16;
+    bytes = (bytes + skipped) / 4 * 4;
     if (bytes == 0 || words_ == 0) return CUDA_SUCCESS;
     auto found = reinterpret_cast<CUdeviceptr>(found_);  // one address for all, host and device
     const auto blocks = static_cast<unsigned>(

@@ -25,7 +25,7 @@ class AddressSearch {
     /// Addresses of [low, high) are looked for. `granule_bytes` (a power of two) is what a bit stands for; more, where
     /// that would be too many bits.
     void start(std::uint64_t low, std::uint64_t high, std::uint64_t granule_bytes);
-    /// The span has to stay readable until the stream is done. It is widened to multiples of 16 bytes.
+    /// The span has to stay readable until the stream is done. It is widened to begin at a multiple of 16 bytes.
     CUresult look_through(CUdeviceptr address, std::uint64_t bytes, CUstream stream);
     /// Once the stream is done: calls found(from, to) for each granule [from, to) that was named.
     template <class Found>

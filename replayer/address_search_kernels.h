@@ -5,7 +5,7 @@ namespace swapadvisor {
 
 /// `find`(data, bytes, low, span, shift, pages): for every word of 8 bytes at a multiple of 4 with
 /// word - low < span, sets bit (word - low) >> shift of the bits at `pages` (words of 4 bytes, bit 0 first).
-/// `data` and `bytes` are multiples of 16. A thread takes 16 bytes and the 4 that follow, as the upper half of
+/// `data` is a multiple of 16 and `bytes` of 4. A thread takes 16 bytes and the 4 that follow, as the upper half of
 /// a word that begins in its last 4. The upper halves alone decide nearly always. The loads are volatile: others may
 /// be writing there meanwhile (see replayer/hidden_addresses.h).
 constexpr const char* kAddressSearchKernels = R"(.version 6.4
@@ -15,7 +15,7 @@ constexpr const char* kAddressSearchKernels = R"(.version 6.4
 .visible .entry find(.param .u64 data, .param .u64 bytes, .param .u64 low, .param .u64 span, .param .u32 shift,
                      .param .u64 pages)
 {
-	.reg .pred %done, %last, %hit;
+	.reg .pred %done, %last, %hit, %part;
 	.reg .b32 %t, %n, %c, %first, %range, %shift, %w<5>, %u<4>, %bit;
 	.reg .b64 %data, %end, %bytes, %low, %span, %pages, %at, %next, %stride, %word, %to;
 	ld.param.u64 %data, [data];
@@ -46,8 +46,23 @@ constexpr const char* kAddressSearchKernels = R"(.version 6.4
 LOOK:
 	setp.ge.u64 %done, %at, %end;
 	@%done ret;
-	ld.volatile.global.v4.u32 {%w0, %w1, %w2, %w3}, [%at];
 	add.u64 %next, %at, 16;
+	setp.gt.u64 %part, %next, %end;
+	@%part bra PART;
+	ld.volatile.global.v4.u32 {%w0, %w1, %w2, %w3}, [%at];
+	bra WHOLE;
+PART:
+	mov.u32 %w1, 0;
+	mov.u32 %w2, 0;
+	mov.u32 %w3, 0;
+	ld.volatile.global.u32 %w0, [%at];
+	add.u64 %word, %at, 4;
+	setp.lt.u64 %hit, %word, %end;
+	@%hit ld.volatile.global.u32 %w1, [%word];
+	add.u64 %word, %at, 8;
+	setp.lt.u64 %hit, %word, %end;
+	@%hit ld.volatile.global.u32 %w2, [%word];
+WHOLE:
 	setp.ge.u64 %last, %next, %end;
 	mov.u32 %w4, 0;
 	@!%last ld.volatile.global.u32 %w4, [%next];

@@ -26,8 +26,8 @@ using Granules = std::set<std::uint64_t>;
 /// The numbers of the granules that are found in `words`, which lie `shift` bytes behind a multiple of 16.
 Granules found_in(AddressSearch& search, const std::vector<std::uint32_t>& words, unsigned shift) {
     CUdeviceptr memory = 0;
-    OK(cuMemAlloc(&memory, words.size() * 4 + 64));
-    OK(cuMemsetD8(memory, 0, words.size() * 4 + 64));
+    OK(cuMemAlloc(&memory, words.size() * 4 + shift));  // not a byte more may be read
+    OK(cuMemsetD8(memory, 0, words.size() * 4 + shift));
     OK(cuMemcpyHtoD(memory + shift, words.data(), words.size() * 4));
     search.start(kLow, kHigh, kGranule);
     OK(search.look_through(memory + shift, words.size() * 4, nullptr));
