@@ -8,9 +8,9 @@
 namespace swapadvisor {
 namespace {
 constexpr unsigned kThreads = 256;
-constexpr std::uint64_t kBytesPerThread = 64;
-// Enough to keep the memory busy, and few enough to leave room beside the program's kernels.
-constexpr std::uint64_t kMostBlocks = 256;
+constexpr std::uint64_t kChunk = kThreads * 64;  // what a block looks through, at least
+constexpr std::uint64_t kMostBlocks = 4096;      // and one more for each span
+constexpr std::size_t kFirstRoom = 1024;
 constexpr std::uint64_t kMostBits = 1 << 19;  // 64 KiB; a terabyte in granules of 2 MiB
 }  // namespace
 
@@ -32,6 +32,7 @@ std::unique_ptr<AddressSearch> AddressSearch::open(const DriverApi& api) {
 
 void AddressSearch::start(std::uint64_t low, std::uint64_t high, std::uint64_t granule_bytes) {
     words_ = 0;
+    spans_.clear();
     if (high <= low) return;
     low_ = low;
     span_ = high - low;
@@ -41,16 +42,42 @@ void AddressSearch::start(std::uint64_t low, std::uint64_t high, std::uint64_t g
     std::memset(found_, 0, words_ * 4);
 }
 
-CUresult AddressSearch::look_through(CUdeviceptr address, std::uint64_t bytes, CUstream stream) {
-    std::uint64_t skipped = address % 16;
-    address -= skipped;
+void AddressSearch::add(CUdeviceptr address, std::uint64_t bytes) {
+    const std::uint64_t skipped = address % 16;
     bytes = (bytes + skipped) / 4 * 4;
-    if (bytes == 0 || words_ == 0) return CUDA_SUCCESS;
-    auto found = reinterpret_cast<CUdeviceptr>(found_);  // one address for all, host and device
-    const auto blocks = static_cast<unsigned>(
-        std::clamp<std::uint64_t>(bytes / (kThreads * kBytesPerThread), 1, kMostBlocks));
-    void* arguments[] = {&address, &bytes, &low_, &span_, &shift_, &found};
-    return api_.cuLaunchKernel_(find_, blocks, 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr);
+    if (bytes != 0) spans_.push_back({address - skipped, bytes});
+}
+
+CUresult AddressSearch::issue(CUstream stream) {
+    if (spans_.empty() || words_ == 0) return CUDA_SUCCESS;
+    std::uint64_t all = 0;
+    for (const Chunk& span : spans_) all += span.bytes;
+    const std::uint64_t step = std::max(kChunk, all / kMostBlocks / 16 * 16);
+    std::size_t needed = 0;
+    for (const Chunk& span : spans_) needed += (span.bytes + step - 1) / step;
+    if (needed > room_) {
+        if (chunks_ != nullptr) api_.cuMemFreeHost_(chunks_);
+        chunks_ = nullptr;
+        room_ = 0;
+        void* fresh = nullptr;
+        const std::size_t room = std::max(needed + needed / 2, kFirstRoom);
+        if (const CUresult result = api_.cuMemHostAlloc_(
+                &fresh, room * sizeof(Chunk), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+            result != CUDA_SUCCESS)
+            return result;
+        chunks_ = static_cast<Chunk*>(fresh);
+        room_ = room;
+    }
+    std::size_t count = 0;
+    for (const Chunk& span : spans_)
+        for (std::uint64_t at = 0; at < span.bytes; at += step)
+            // With the half of a word that begins in this one's last bytes.
+            chunks_[count++] = {span.address + at, std::min(step + 4, span.bytes - at)};
+    // One address for all, host and device.
+    auto chunks = reinterpret_cast<CUdeviceptr>(chunks_), found = reinterpret_cast<CUdeviceptr>(found_);
+    void* arguments[] = {&chunks, &low_, &span_, &shift_, &found};
+    return api_.cuLaunchKernel_(find_, static_cast<unsigned>(count), 1, 1, kThreads, 1, 1, 0, stream,
+                                arguments, nullptr);
 }
 
 }  // namespace swapadvisor

@@ -2,8 +2,8 @@
 // does: every word of 8 bytes at a multiple of 4 that falls into [low, high). What is found comes back as one
 // bit for each granule of addresses, so there is always room for all of it.
 //
-// A look: start(), then look_through() for each span, which issues a kernel and returns at once. Its answer may be read
-// when the streams are done, and only then the next one may start. The bits lie in host memory: hits are rare, and
+// A look: start(), add() for each span, issue(), which returns at once. Its answer may be read when the stream is done,
+// and only then the next one may start. The bits lie in host memory: hits are rare, and
 // device memory is what there is too little of. The context must be current and no
 // capture may be open on the stream. Not thread-safe: the owner's lock guards it.
 #pragma once
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "recorder/driver_api.h"
 
@@ -26,7 +27,9 @@ class AddressSearch {
     /// that would be too many bits.
     void start(std::uint64_t low, std::uint64_t high, std::uint64_t granule_bytes);
     /// The span has to stay readable until the stream is done. It is widened to begin at a multiple of 16 bytes.
-    CUresult look_through(CUdeviceptr address, std::uint64_t bytes, CUstream stream);
+    void add(CUdeviceptr address, std::uint64_t bytes);
+    /// One kernel for all of them.
+    CUresult issue(CUstream stream);
     /// Once the stream is done: calls found(from, to) for each granule [from, to) that was named.
     template <class Found>
     void for_each_found(Found&& found) const {
@@ -38,10 +41,16 @@ class AddressSearch {
     }
 
   private:
+    struct Chunk {
+        std::uint64_t address, bytes;
+    };
     explicit AddressSearch(const DriverApi& api) : api_(api) {}
     const DriverApi& api_;
     CUfunction find_ = nullptr;
     std::uint32_t* found_ = nullptr;  ///< the bits, pinned and mapped
+    std::vector<Chunk> spans_;
+    Chunk* chunks_ = nullptr;  ///< what each block looks through, pinned and mapped
+    std::size_t room_ = 0;     ///< there
     std::uint64_t low_ = 0, span_ = 0, words_ = 0;
     unsigned shift_ = 0;
 };

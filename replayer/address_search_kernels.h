@@ -3,8 +3,8 @@
 
 namespace swapadvisor {
 
-/// `find`(data, bytes, low, span, shift, pages): for every word of 8 bytes at a multiple of 4 with
-/// word - low < span, sets bit (word - low) >> shift of the bits at `pages` (words of 4 bytes, bit 0 first).
+/// `find`(chunks, low, span, shift, pages): a block looks through the chunk of its number, {data, bytes} of 8 bytes each.
+/// For every word of 8 bytes at a multiple of 4 with word - low < span, sets bit (word - low) >> shift of the bits at `pages` (words of 4 bytes, bit 0 first).
 /// `data` is a multiple of 16 and `bytes` of 4. A thread takes 16 bytes and the 4 that follow, as the upper half of
 /// a word that begins in its last 4. The upper halves alone decide nearly always. The loads are volatile: others may
 /// be writing there meanwhile (see replayer/hidden_addresses.h).
@@ -12,27 +12,26 @@ constexpr const char* kAddressSearchKernels = R"(.version 6.4
 .target sm_50
 .address_size 64
 
-.visible .entry find(.param .u64 data, .param .u64 bytes, .param .u64 low, .param .u64 span, .param .u32 shift,
-                     .param .u64 pages)
+.visible .entry find(.param .u64 chunks, .param .u64 low, .param .u64 span, .param .u32 shift, .param .u64 pages)
 {
 	.reg .pred %done, %last, %hit, %part;
 	.reg .b32 %t, %n, %c, %first, %range, %shift, %w<5>, %u<4>, %bit;
 	.reg .b64 %data, %end, %bytes, %low, %span, %pages, %at, %next, %stride, %word, %to;
-	ld.param.u64 %data, [data];
-	ld.param.u64 %bytes, [bytes];
+	ld.param.u64 %at, [chunks];
 	ld.param.u64 %low, [low];
 	ld.param.u64 %span, [span];
 	ld.param.u32 %shift, [shift];
 	ld.param.u64 %pages, [pages];
+	cvta.to.global.u64 %at, %at;
+	mov.u32 %c, %ctaid.x;
+	mul.wide.u32 %word, %c, 16;
+	add.u64 %at, %at, %word;
+	ld.global.v2.u64 {%data, %bytes}, [%at];
 	cvta.to.global.u64 %data, %data;
 	cvta.to.global.u64 %pages, %pages;
 	add.u64 %end, %data, %bytes;
 	mov.u32 %t, %tid.x;
 	mov.u32 %n, %ntid.x;
-	mov.u32 %c, %ctaid.x;
-	mad.lo.u32 %t, %c, %n, %t;
-	mov.u32 %c, %nctaid.x;
-	mul.lo.u32 %n, %n, %c;
 	mul.wide.u32 %at, %t, 16;
 	add.u64 %at, %data, %at;
 	mul.wide.u32 %stride, %n, 16;

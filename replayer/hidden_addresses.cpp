@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kMostForeign = 1 << 20;
 constexpr std::size_t kMostForeignSpans = 256;
 // Large buffers: some at first, and then in proportion to what is copied, which takes far longer.
-constexpr std::uint64_t kLargeAtFirst = 256 << 20, kCopiedPerLooked = 256;
+constexpr std::uint64_t kMostAtFirst = 256 << 20, kCopiedPerLooked = 256;
 // Of those that are likely to leave next, so that one look does for many.
 constexpr std::size_t kMostCleared = 256;
 // For the sake of one buffer each time it was written, then each time it was written 2, 4, ... 2^10 times.
@@ -53,7 +53,8 @@ void HiddenAddresses::forget_foreign(CUdeviceptr address, std::uint64_t bytes) {
 
 bool HiddenAddresses::affordable(std::uint64_t bytes) const {
     const ResidencyCounts& moved = residency_.counts();
-    return large_bytes_ + bytes <= kLargeAtFirst + (moved.bytes_in + moved.bytes_out) / kCopiedPerLooked;
+    const std::uint64_t at_first = std::min(residency_.memory_limit_bytes() / 2, kMostAtFirst);
+    return large_bytes_ + bytes <= at_first + (moved.bytes_in + moved.bytes_out) / kCopiedPerLooked;
 }
 
 // What is still being written is read as it is: what matters is there already. It is looked through again later.
@@ -72,7 +73,9 @@ void HiddenAddresses::add_spans() {
         if (!b->live || b->written == 0) continue;
         const bool there = b->backed && b->place == Place::resident && timeline.done(b->ready);
         // In a pool a large one may be out of reach.
-        const bool reach = b->small || (b->slot != nullptr && affordable(b->bytes));
+        // One that was looked through already can wait until nobody writes there.
+        const bool reach = b->small || (b->slot != nullptr && affordable(b->bytes) &&
+                                        (b->is_page || b->looks == 0 || timeline.done(b->uses)));
         if (there && reach) {
             if (!b->small) large_bytes_ += b->bytes;
             spans_.push_back({b->address, b->bytes, b});
@@ -115,13 +118,12 @@ bool HiddenAddresses::start(Buffer* leaving) {
     }
     if (leaving != nullptr) timeline.order(queue_, leaving->uses);
     const AddressSpace& addresses = residency_.addresses();
-    CUresult result = CUDA_SUCCESS;
     search_->start(addresses.low(), addresses.high(), addresses.page_bytes());
     for (const Span& span : spans_) {
-        if (result == CUDA_SUCCESS) result = search_->look_through(span.address, span.bytes, stream_);
+        search_->add(span.address, span.bytes);
         looked_bytes += span.bytes;
     }
-    // Where this fails on the way, what was issued still reads them.
+    const CUresult result = search_->issue(stream_);
     mark_ = timeline.issued(queue_);
     timeline.record(queue_);  // that it is done shall be seen without a wait
     answered_ = result == CUDA_SUCCESS;

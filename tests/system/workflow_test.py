@@ -150,7 +150,7 @@ def _():
     for words in (["run", "-q", "--memory", "12MiB"], ["replay", "-q", file("all.plan")]):
         script = f"echo $$ >&2; exec {' '.join(program)}"
         process = subprocess.Popen([COMMAND, *words, "--", "sh", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env,
-                                   text=True)
+                                   text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         pid = process.stderr.readline().strip()
         caught = 0
         for _ in range(75):

@@ -307,7 +307,7 @@ CUresult get_function(CUfunction* function, CUmodule, const char* name) {
                                                                               : &copy_kernel);
     return CUDA_SUCCESS;
 }
-CUresult launch_kernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+CUresult launch_kernel(CUfunction function, unsigned blocks, unsigned, unsigned, unsigned, unsigned, unsigned,
                        unsigned, CUstream stream, void** arguments, void**) {
     MAY_FAIL("cuLaunchKernel");
     const auto argument = [&](int i) { return *static_cast<std::uint64_t*>(arguments[i]); };
@@ -321,14 +321,18 @@ CUresult launch_kernel(CUfunction function, unsigned, unsigned, unsigned, unsign
                    }
                });
     } else if (function == reinterpret_cast<CUfunction>(&find_kernel)) {
-        launch(stream, {{argument(0), argument(1)}},
-               [=, at = argument(0), n = argument(1), low = argument(2), span = argument(3),
-                shift = *static_cast<unsigned*>(arguments[4]), pages = argument(5)] {
-                   for (std::uint64_t i = 0; i < n / 8; ++i) {
-                       const std::uint64_t bit = (words(at)[i] - low) >> shift;
-                       if (words(at)[i] - low < span)
-                           reinterpret_cast<std::uint32_t*>(pages)[bit / 32] |= 1u << bit % 32;
-                   }
+        std::vector<Span> spans;
+        for (unsigned i = 0; i < blocks; ++i)
+            spans.push_back({words(argument(0))[2 * i], words(argument(0))[2 * i + 1]});
+        launch(stream, spans,
+               [=, low = argument(1), span = argument(2), shift = *static_cast<unsigned*>(arguments[3]),
+                pages = argument(4)] {
+                   for (const auto& [at, n] : spans)
+                       for (std::uint64_t i = 0; i < n / 8; ++i) {
+                           const std::uint64_t bit = (words(at)[i] - low) >> shift;
+                           if (words(at)[i] - low < span)
+                               reinterpret_cast<std::uint32_t*>(pages)[bit / 32] |= 1u << bit % 32;
+                       }
                });
     } else {
         launch(stream, {{argument(0), argument(2)}},

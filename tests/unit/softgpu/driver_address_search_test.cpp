@@ -18,6 +18,7 @@ DriverApi driver() {
     api.cuModuleGetFunction_ = cuModuleGetFunction;
     api.cuLaunchKernel_ = cuLaunchKernel;
     api.cuMemHostAlloc_ = cuMemHostAlloc;
+    api.cuMemFreeHost_ = cuMemFreeHost;
     return api;
 }
 
@@ -30,7 +31,8 @@ Granules found_in(AddressSearch& search, const std::vector<std::uint32_t>& words
     OK(cuMemsetD8(memory, 0, words.size() * 4 + shift));
     OK(cuMemcpyHtoD(memory + shift, words.data(), words.size() * 4));
     search.start(kLow, kHigh, kGranule);
-    OK(search.look_through(memory + shift, words.size() * 4, nullptr));
+    search.add(memory + shift, words.size() * 4);
+    OK(search.issue(nullptr));
     OK(cuCtxSynchronize());
     Granules found;
     search.for_each_found([&](std::uint64_t from, std::uint64_t to) {
@@ -61,7 +63,8 @@ TEST_CASE("our addresses are found at every multiple of four bytes, and nothing 
         const std::vector<std::uint32_t> nothing(30001, 0x7f0f7f0f);
         for (const std::size_t size : {2u, 3u, 4u, 5u, 9u, 30000u, 30001u})
             for (unsigned shift = 0; shift < 16; shift += 4)
-                for (const std::size_t at : {std::size_t{0}, size / 2, size - 2}) {
+                for (const std::size_t at :
+                     {std::size_t{0}, size / 2, size - 2, std::size_t{4095}}) {  // and between two blocks
                     if (at + 2 > size) continue;
                     std::vector<std::uint32_t> words(nothing.begin(),
                                                      nothing.begin() + static_cast<std::ptrdiff_t>(size));
