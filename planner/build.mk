@@ -17,6 +17,8 @@ ALL += $(BUILD)/libswapadvisor_planner.so
 TEST_SUITES += $(BUILD)/tests/planner_tests
 
 # make build/fuzz/planner && build/fuzz/planner -dict=tests/fuzz/planner.dict -max_total_time=60 CORPUS tests/fuzz/seeds/planner
-$(BUILD)/fuzz/planner: tests/fuzz/plan_fuzz.cpp $(wildcard planner/model/*.cpp planner/format/*.cpp planner/machine/*.cpp planner/bound/*.cpp)
+$(BUILD)/fuzz/planner: $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,tests/fuzz/plan_fuzz.cpp $(PLANNER_SRCS))
+	clang++ -fsanitize=fuzzer,address,undefined -o $@ $^ $(PLANNER_LIBS)
+$(BUILD)/fuzz/obj/%.o: %.cpp
 	@mkdir -p $(@D)
-	clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I. -o $@ $^ -lClp -lCoinUtils
+	clang++ -std=c++20 -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -I. -MMD -MP -c -o $@ $<

@@ -74,15 +74,10 @@ Plan make_plan(const Graph& graph, const PlanOptions& options, Effort& effort) {
         const Setting setting(problem, std::move(order), Allocation(problem));
         if (name != "ga") return simple_plan(setting, name, options.no_remaps).plan;
         try {
-            const auto take = [&](Built found) {
-                if (first && !better(found, *first)) return;
-                first = std::move(found);
-                if (options.on_better) options.on_better(first->plan, effort.spent());
-            };
-            take(simple_plan(setting, "fast", options.no_remaps, true));
-            take(simple_plan(setting, "fast", options.no_remaps));
+            first = simple_plan(setting, "fast", options.no_remaps, true);
         } catch (const PlanError&) {  // the search may still find one
         }
+        if (first && options.on_better) options.on_better(first->plan, effort.spent());
     }
     if (may_search_all(problem, options)) return search_tiny(problem, options, std::move(first), effort).plan;
     return search(problem, options, std::move(first), effort).plan;

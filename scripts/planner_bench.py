@@ -255,7 +255,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=["cells"])
-    parser.add_argument("--graphs", nargs="+", default=GRAPHS)
+    parser.add_argument("--graphs", nargs="*", default=GRAPHS)
     parser.add_argument("--speedups", nargs="+", type=float, default=[1, 5, 10, 20])
     parser.add_argument("--models", nargs="*", default=list(model_graphs.MODELS), help="of the table freedom")
     parser.add_argument("--parts", nargs="+", type=int, default=[2, 3, 6], help="of the peak, of the table freedom")

@@ -10,15 +10,17 @@ namespace swapadvisor::planner {
 namespace {
 
 constexpr std::int64_t arena_grain = 512;
+constexpr std::int64_t largest_chunk = std::int64_t{1} << 60;
+constexpr std::int64_t most_chunks = std::int64_t{1} << 28;  // sums of them then fit 32 bits
+constexpr double most_ns = 0x1p56;  // of all transfers that a plan may make: likewise, 64
 
 std::int64_t round_up(std::int64_t bytes, std::int64_t to) {
     return (bytes + to - 1) / to * to;
 }
 
 std::int64_t duration(std::int64_t bytes, std::uint64_t rate, std::int64_t latency) {
-    const auto whole =
-        static_cast<std::int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate) + 0.999);
-    return latency + whole;
+    const double whole = static_cast<double>(bytes) * 1e9 / static_cast<double>(rate) + 0.999;
+    return latency + static_cast<std::int64_t>(std::min(whole, most_ns));  // more is refused
 }
 
 std::string op_text(const Graph& graph, OpId op) {
@@ -71,7 +73,18 @@ Problem::Problem(const Graph& g, const PlanOptions& options)
         in_ns.push_back(duration(graph.tensors[t].bytes, rates.in_alone, graph.device.transfer_latency_ns));
         out_ns.push_back(duration(graph.tensors[t].bytes, rates.out_alone, graph.device.transfer_latency_ns));
     }
+    check_times(count);
     check_working_sets();
+}
+
+/// Every tensor in and out at every use, and every op: no plan takes longer.
+void Problem::check_times(const std::vector<std::uint32_t>& uses) const {
+    double sum = static_cast<double>(compute_ns);
+    for (std::size_t t = 0; t < uses.size(); ++t)
+        sum += (static_cast<double>(in_ns[t]) + static_cast<double>(out_ns[t])) * uses[t];
+    if (sum > most_ns)
+        throw PlanError(
+            "an iteration could take longer than 2^56 ns: check the durations, the rates and the latency");
 }
 
 /// The chunk size and the arena. Small tensors waste most of a chunk, so they go to the arena (resident for
@@ -165,6 +178,9 @@ void Problem::choose_pool(const PlanOptions& options) {
         }
     };
     chunk_bytes = 0;
+    if (options.chunk_bytes > largest_chunk)
+        throw PlanError("pieces of " + std::to_string(options.chunk_bytes) +
+                        " bytes are too large: at most " + std::to_string(largest_chunk));
     if (options.chunk_bytes > 0) {
         consider(options.chunk_bytes);
     } else {
@@ -185,7 +201,7 @@ void Problem::choose_pool(const PlanOptions& options) {
             arena_bytes += round_up(tensor.bytes, arena_grain);
         } else if (first[t] >= 0) {
             size[t] = static_cast<std::int32_t>(
-                std::min<std::int64_t>(round_up(tensor.bytes, chunk_bytes) / chunk_bytes, INT32_MAX / 4));
+                std::min<std::int64_t>(round_up(tensor.bytes, chunk_bytes) / chunk_bytes, 2 * most_chunks));
         }
     }
     if (arena_bytes > limit_bytes)
@@ -194,7 +210,12 @@ void Problem::choose_pool(const PlanOptions& options) {
                              std::to_string(limit_bytes) + " bytes: give it at least " +
                              std::to_string(limit_bytes + lack_bytes_),
                          limit_bytes + lack_bytes_);
-    chunks = static_cast<std::int32_t>((limit_bytes - arena_bytes) / chunk_bytes);
+    const std::int64_t pieces = (limit_bytes - arena_bytes) / chunk_bytes;
+    if (pieces > most_chunks)
+        throw PlanError("pieces of " + std::to_string(chunk_bytes) + " bytes are too small for " +
+                        std::to_string(limit_bytes) + " bytes: choose at least " +
+                        std::to_string(limit_bytes / most_chunks + 1));
+    chunks = static_cast<std::int32_t>(pieces);
 }
 
 void Problem::check_working_sets() const {
@@ -210,7 +231,7 @@ void Problem::check_working_sets() const {
                                  std::to_string(total * chunk_bytes) + " in chunks of " +
                                  std::to_string(chunk_bytes) + "), but the limit of " +
                                  std::to_string(limit_bytes) + " bytes leaves " +
-                                 std::to_string(chunks * chunk_bytes) +
+                                 std::to_string(std::int64_t{chunks} * chunk_bytes) +
                                  " beside the resident small tensors: give it at least " +
                                  std::to_string(limit_bytes + lack_bytes_),
                              limit_bytes + lack_bytes_);

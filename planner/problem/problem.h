@@ -47,6 +47,7 @@ struct Problem {
 
   private:
     void choose_pool(const PlanOptions& options);
+    void check_times(const std::vector<std::uint32_t>& uses) const;
     void check_working_sets() const;
     std::int64_t lack_bytes_ = 0;  // by so much the limit is too small for some op's working set
     std::vector<Use> uses_;

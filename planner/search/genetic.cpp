@@ -26,6 +26,7 @@ constexpr double worth_remaps =
     1.012;  // by how much a plan must be slower than it would be if places did not matter
 constexpr double most_spare = 0.3;
 constexpr double much = 1.02;          // times the period without places: a miss
+constexpr int few_misses = 3;          // likewise, of seeds
 constexpr int most_misses = 6;         // then the island leaves more memory free
 constexpr double good_enough = 1.002;  // times a bound: no finer advice
 constexpr double comparable = 1.1;     // times the best seed: advice for the program's order too
@@ -270,7 +271,14 @@ std::vector<OpId> Search::best_order(std::vector<OpId> otherwise) const {
 }
 
 void Search::build_seeds() {
-    for (Island& island : islands_) {
+    for (std::size_t i = 0; i < islands_.size(); ++i) {
+        Island& island = islands_[i];
+        build_best(island);
+        collect();
+        if (stop()) return;
+        if (island.misses < few_misses || island.spare >= most_spare) continue;
+        Random random(options_.seed, i, static_cast<std::uint64_t>(1000 * island.spare));
+        loosen(island, i, random);
         build_best(island);
         collect();
         if (stop()) return;

@@ -1,5 +1,5 @@
-// libFuzzer target: graph and plan JSON through reader, writer, checker and bound. The first byte chooses.
-// Inputs must be refused with one line or survive a round trip; nothing may crash, hang or overflow.
+// libFuzzer target: graph and plan JSON through reader, writer, checker, bound and planners. The first byte chooses.
+// Inputs must be refused with one line or survive a round trip, and plans hold; nothing may crash, hang or overflow.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -30,6 +30,23 @@ const Graph& base_graph() {
     return graph;
 }
 
+// What the planners make of a graph: nothing, with one line, or a valid plan.
+void plan_it(const Graph& graph, bool whole) {
+    PlanOptions options;
+    options.planner = whole ? "ga" : "fast";
+    options.limit_bytes = graph.device.memory_bytes;
+    options.generations = 2;
+    options.threads = 1;
+    try {
+        const Plan plan = make_plan(graph, options);
+        const CheckResult result = check_plan(graph, plan);
+        require(result.violations.empty(), "a plan of ours is valid");
+        require(result.period_ns == plan.predicted_ns, "the prediction is the checker's");
+    } catch (const PlanError& error) {
+        require(std::strchr(error.what(), '\n') == nullptr, "one line per error");
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -45,6 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 options.limit_bytes = graph.device.memory_bytes;
                 options.seconds = 0.05;
                 require(bound(graph, options).best_ns() >= 0, "bound");
+                plan_it(graph, graph.ops.size() <= 8 && data[0] % 8 == 2);
             }
         } else {
             const Plan plan = parse_plan(text);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "exhaustive.h"
+#include "planner/bound/bound_advice.h"
 #include "planner/bound/bound_model.h"
 #include "planner/machine/checker.h"
 #include "planner/planner.h"
@@ -88,6 +89,40 @@ TEST_CASE("no bound exceeds the period of any valid plan in program order", "[bo
         CHECK(bounds.best_ns() <= result.period_ns);
     }
     CHECK(compared > 100);
+}
+
+TEST_CASE("advice: two stages for any order, each with a bound that plans in that order keep to", "[bound]") {
+    Rng rng(21);
+    int advised = 0, reordered = 0, two_stages = 0;
+    for (int i = 0; i < 40; ++i) {
+        Graph graph = random_training_graph(rng, static_cast<int>(pick(rng, 2, i % 4 == 0 ? 45 : 12)));
+        const Plan plan = random_plan(rng, graph);
+        const CheckResult result = check_plan(graph, plan);
+        REQUIRE(result.valid());
+        std::vector<std::int64_t> bytes;
+        for (const Tensor& tensor : graph.tensors) bytes.push_back(tensor.bytes);
+        INFO("graph " << i << "\n" << to_json(graph) << to_json(plan));
+        BoundAdvice advice(graph, plan.schedule, bytes);
+        for (int stage = 0; stage < 3; ++stage) {
+            const auto gaps = advice.next(plan.limit_bytes, 1e9);
+            CHECK(advice.bound_ns() <= result.period_ns);
+            const bool last = stage > 0 && graph.ops.size() <= 80;
+            if (stage == 2 || last) CHECK(gaps.empty());
+            two_stages += stage == 1 && !last;
+            for (const GapAdvice& gap : gaps) {
+                ++advised;
+                const Op& from = graph.ops[static_cast<std::size_t>(gap.from)];
+                const bool uses = std::count(from.reads.begin(), from.reads.end(), gap.tensor) +
+                                      std::count(from.writes.begin(), from.writes.end(), gap.tensor) >
+                                  0;
+                CHECK(uses);
+                CHECK((gap.left >= 0.01 && gap.left <= 1.001));
+            }
+        }
+        reordered += !std::is_sorted(plan.schedule.begin(), plan.schedule.end());
+    }
+    INFO(advised << " gaps, " << reordered << " in another order, " << two_stages << " with two stages");
+    CHECK((advised > 50 && reordered > 5 && two_stages > 2));
 }
 
 TEST_CASE("judging memory at a few ops, with gaps merged, stays valid", "[bound]") {

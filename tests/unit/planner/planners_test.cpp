@@ -130,6 +130,48 @@ TEST_CASE("a working set above the limit names the op and both sizes", "[planner
     CHECK_THROWS_AS(make_plan(graph, options), PlanError);
 }
 
+TEST_CASE("numbers that would not fit are refused with one line", "[planners]") {
+    Graph graph;
+    graph.name = "g";
+    graph.device = {std::int64_t{1} << 60, 1, 1, 2, 0};
+    graph.tensors = {{std::int64_t{1} << 50, true, "", ""}, {std::int64_t{1} << 50, true, "", ""}};
+    for (const TensorId t : {0, 1}) {
+        Op op;
+        op.reads = op.writes = {t};
+        op.duration_ns = 1;
+        graph.ops.push_back(op);
+    }
+    PlanOptions options;
+    options.processor_seconds = 0.1;
+    const auto refused = [&](const char* planner, const char* why) {
+        options.planner = planner;
+        try {
+            make_plan(graph, options);
+            FAIL("planned what does not fit 64 bits");
+        } catch (const PlanError& error) {
+            INFO(error.what());
+            CHECK(std::string(error.what()).find(why) != std::string::npos);
+        }
+    };
+    for (const char* const planner : {"ga", "fast", "lru", "belady"}) {
+        options.limit_bytes = std::int64_t{1} << 50;
+        options.chunk_bytes = 0;
+        graph.device.h2d_bytes_per_s = graph.device.d2h_bytes_per_s = 1;
+        refused(planner, "longer than 2^56 ns");
+        graph.device.h2d_bytes_per_s = graph.device.d2h_bytes_per_s = std::int64_t{1} << 50;
+        graph.device.transfer_latency_ns = std::int64_t{1} << 60;
+        refused(planner, "longer than 2^56 ns");
+        graph.device.transfer_latency_ns = 0;
+        options.limit_bytes = std::int64_t{1} << 60;
+        for (const std::int64_t chunk : {std::int64_t{1}, std::int64_t{1} << 31}) {
+            options.chunk_bytes = chunk;
+            refused(planner, "too small");
+        }
+        options.chunk_bytes = INT64_MAX;
+        refused(planner, "too large");
+    }
+}
+
 TEST_CASE("at the least limit there is a plan, and below it the message says what it takes", "[planners]") {
     Rng rng(15);
     int above = 0;
