@@ -246,19 +246,55 @@ std::optional<CUresult> Runtime::mem_free(CUdeviceptr address) {
     if (state.left_count.load(std::memory_order_relaxed) != 0) [[unlikely]]
         state.forget_left(address);
     if (state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
-    std::lock_guard lock(state.mutex);
-    Buffer* buffer = state.find(address);
-    if (buffer == nullptr) {
+    std::unique_lock lock(state.mutex);
+    if (state.find(address) == nullptr) {
         state.drop_foreign(address, 0);
         return std::nullopt;
     }
-    if (buffer->address != address || buffer->freed) return CUDA_ERROR_INVALID_VALUE;
-    state.free(*buffer);
-    return CUDA_SUCCESS;
+    state.wait_for_what_host_sees(lock);
+    return state.free_at(address);
 }
 
 std::optional<CUresult> Runtime::mem_free_async(CUdeviceptr address, CUstream, DefaultStream) {
-    return mem_free(address);
+    RuntimeState& state = RuntimeState::of(this);
+    if (address == 0) return std::nullopt;
+    if (state.left_count.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        state.forget_left(address);
+    if (state.live.load(std::memory_order_relaxed) == 0) return std::nullopt;
+    std::lock_guard lock(state.mutex);
+    if (state.find(address) != nullptr) return state.free_at(address);
+    state.drop_foreign(address, 0);
+    return std::nullopt;
+}
+
+CUresult RuntimeState::free_at(CUdeviceptr address) {
+    Buffer* const buffer = find(address);
+    if (buffer == nullptr || buffer->address != address || buffer->freed) return CUDA_ERROR_INVALID_VALUE;
+    free(*buffer);
+    return CUDA_SUCCESS;
+}
+
+// The driver's own waits for the device, and programs come to rely on it: for copies to the host and for kernels that
+// write memory of the host. What only the device can see needs no wait. The lock is given up meanwhile.
+void RuntimeState::wait_for_what_host_sees(std::unique_lock<std::mutex>& lock) {
+    if ((seen_by_host.empty() && !unknown_to_timeline) || timeline->capturing()) return;
+    std::vector<CUevent> events;
+    {
+        const RelaxedCapture relaxed(api);
+        seen_by_host.for_each([&](Mark mark) {
+            if (timeline->done(mark)) return;
+            if (const CUevent event = timeline->pin(mark); event != nullptr) events.push_back(event);
+        });
+    }
+    const bool all = std::exchange(unknown_to_timeline, false);
+    seen_by_host.clear();
+    if (events.empty() && !all) return;
+    lock.unlock();
+    // Errors are those of the program's work, which it hears of at its own calls.
+    for (const CUevent event : events) (void)api.cuEventSynchronize_(event);
+    if (all) (void)api.cuCtxSynchronize_();
+    lock.lock();
+    for (const CUevent event : events) timeline->unpin(event);
 }
 
 void Runtime::left_to_driver(CUdeviceptr address, std::size_t bytes, const char* reason) {

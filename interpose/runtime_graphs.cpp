@@ -160,6 +160,7 @@ OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultSt
             return state.fail(op, result, "a graph's copy");
     }
     if (!counts || (found->second->uses.empty() && !found->second->unread)) {
+        state.unknown_to_timeline = state.unknown_to_timeline || !state.is_capturing(stream, default_stream);
         op.busy = false;
         state.mutex.unlock();
         return {};
@@ -176,6 +177,7 @@ OpToken Runtime::begin_graph_launch(CUgraphExec exec, CUstream stream, DefaultSt
                         [&](Buffer& b) { state.add_use(op, &b, Access::read_write); });
         const unsigned geometry[6] = {static_cast<unsigned>(work.nodes.size()), 0, 0, 0, 0, 0};
         op.graph = &work;
+        op.host_sees = true;
         return state.begin(op, OpKind::graph, work.nodes.size() + 1, geometry, stream, default_stream,
                            "a graph");
     }

@@ -100,19 +100,22 @@ void Runtime::foreign_memory_goes(CUdeviceptr address, std::size_t bytes) {
 }
 
 bool RuntimeState::given_host_memory(const FunctionInfo& info, void** params, void** extra,
-                                     std::vector<Part>& given) {
+                                     std::vector<Part>& given, bool& host_sees) {
     given.clear();
     const bool pressure = std::any_of(contexts.begin(), contexts.end(), [](const auto& m) {
         return m->residency && m->residency->under_pressure();
     });
     each_word(info, params, extra, [&](std::uint64_t word) {
-        if (word >= kLowest && word < kHighest && !maybe_managed(word) &&
-            foreign_kind(word) == Foreign::host && pressure)
-            given.push_back({word, 0});
+        if (word < kLowest || word >= kHighest || maybe_managed(word) || foreign_kind(word) != Foreign::host)
+            return;
+        host_sees = true;
+        if (pressure) given.push_back({word, 0});
     });
-    if (pressure)
-        for (const Variable& known : variables)
-            if (known.managed) given.push_back(known.part);
+    for (const Variable& known : variables) {
+        if (!known.managed) continue;
+        host_sees = true;
+        if (pressure) given.push_back(known.part);
+    }
     return !given.empty();
 }
 

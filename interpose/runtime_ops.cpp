@@ -135,6 +135,7 @@ OpToken RuntimeState::begin(PendingOp& op, OpKind kind, std::uint64_t function, 
                             CUstream stream, DefaultStream default_stream, const char* what) {
     op.home = nullptr;
     if (op.uses.empty()) {
+        unknown_to_timeline = unknown_to_timeline || (op.host_sees && !op.synchronous);
         if (kind == OpKind::kernel) {
             const RelaxedCapture outside = outside_captures();
             for (auto& m : contexts)
@@ -271,6 +272,7 @@ void RuntimeState::end(PendingOp& op, CUresult result) {
         // The old contents were left on the host because this op was to replace them all.
         if (use.overwrites && result != CUDA_SUCCESS) use.buffer->owner->copy_in(*use.buffer);
     }
+    if (op.host_sees && !op.synchronous && result == CUDA_SUCCESS) seen_by_host.add(mark);
     op.home->residency->issued(mark);
     op.home->director->after_op(mark);
     if (op.unlocked && !deferred_frees.empty()) finish_deferred_frees();
@@ -291,7 +293,7 @@ PendingOp* RuntimeState::open(bool synchronous) {
     if (op.busy) return nullptr;
     mutex.lock();
     op.busy = true;
-    op.captured = false;
+    op.captured = op.host_sees = false;
     op.synchronous = synchronous;
     op.graph = nullptr;
     op.uses.clear();
@@ -305,12 +307,14 @@ OpToken Runtime::begin_kernel(const KernelLaunch& launch, DefaultStream default_
     PendingOp& op = *opened;
     FunctionInfo& info = state.functions->info(launch.function);
     static thread_local std::vector<RuntimeState::Part> given;
-    if (state.given_host_memory(info, launch.params, launch.extra, given)) [[unlikely]] {
+    bool host_sees = false;
+    if (state.given_host_memory(info, launch.params, launch.extra, given, host_sees)) [[unlikely]] {
         op.busy = false;
         state.mutex.unlock();
         state.look_at_host_memory(given);
         if (state.open(false) == nullptr) return {};
     }
+    op.host_sees = host_sees;
     state.bring_named_back();
     state.add_kernel_uses(op, info, launch.params, launch.extra);
     if (!op.uses.empty() && !info.told) state.tell_name(op.uses.front().buffer->owner, info);
@@ -342,6 +346,7 @@ OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source,
         state.add_use(op, to, Access::write, whole);
     }
     if (from != nullptr && source.bytes != 0) state.add_use(op, from, Access::read);
+    op.host_sees = to == nullptr;
     const OpKind kind = to == nullptr         ? OpKind::memcpy_d2h
                         : source.address != 0 ? OpKind::memcpy_d2d
                                               : OpKind::memcpy_h2d;
@@ -360,8 +365,9 @@ OpToken Runtime::begin_memset(const CopySpan& destination, std::uint32_t value, 
     PendingOp* const opened = state.open(synchronous);
     if (opened == nullptr) return {};
     PendingOp& op = *opened;
-    if (Buffer* buffer = state.find(address); buffer != nullptr && bytes != 0)
-        state.add_use(op, buffer, Access::write);
+    Buffer* const buffer = state.find(address);
+    if (buffer != nullptr && bytes != 0) state.add_use(op, buffer, Access::write);
+    op.host_sees = buffer == nullptr;
     return state.begin(op, OpKind::memset, 0, size_as_geometry(bytes).data(), stream, default_stream,
                        "a memset");
 }

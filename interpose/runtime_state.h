@@ -59,6 +59,7 @@ struct PendingOp {
     bool unlocked = false;           ///< the lock is not held in between: its buffers are
     bool synchronous = false;        ///< the host waits in between
     bool captured = false;           ///< recorded by a capture: only mapped
+    bool host_sees = false;          ///< it may write what the host can read without another call
     ManagedContext* home = nullptr;  ///< where it is recorded: the owner of its first buffer
     QueueId queue = 0;
     std::vector<BufferUse> uses;
@@ -89,6 +90,7 @@ struct RuntimeState : Runtime {
     QueueId queue_for(CUcontext context, CUstream stream, DefaultStream default_stream);
     CUresult allocate(ManagedContext& managed, CUdeviceptr* out, std::size_t bytes, CUstream stream);
     void free(Buffer& buffer);
+    CUresult free_at(CUdeviceptr address);
     void finish_deferred_frees();
 
     /// The opening of begin_*: this thread's op with the lock held, or null where there is nothing to do.
@@ -141,12 +143,18 @@ struct RuntimeState : Runtime {
     enum class Foreign : std::uint8_t { unknown, nothing, host, device };
     FlatMap<Foreign> foreign_words;
     Foreign foreign_kind(std::uint64_t word);
+    // --- what the host could see: cuMemFree waits for that, as the driver's does for all
+    MarkSet seen_by_host;              ///< ops of which the host can read what they write
+    bool unknown_to_timeline = false;  ///< there is such work that names nothing of ours
+    void wait_for_what_host_sees(std::unique_lock<std::mutex>& lock);
+
     struct Part {
         CUdeviceptr address;
         std::uint64_t bytes;  ///< 0: up to the end of the allocation
     };
     /// What of this kernel's memory the host can change without a call: by its arguments, and managed variables.
-    bool given_host_memory(const FunctionInfo& info, void** params, void** extra, std::vector<Part>& given);
+    bool given_host_memory(const FunctionInfo& info, void** params, void** extra, std::vector<Part>& given,
+                           bool& host_sees);
     void look_at_host_memory(const std::vector<Part>& given);  ///< takes the lock
     /// Variables of modules: kernels reach them without an argument.
     struct Variable {

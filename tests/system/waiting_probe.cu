@@ -4,7 +4,7 @@
 //   WHAT: use (a buffer's last use waits), free (it is freed there), freeasync, alloc (others are made meanwhile),
 //         thread (the gate is opened by another thread, which calls CUDA first), only (nothing else could leave:
 //         another thread opens the gate)
-// or waiting_probe threads N | streams N | copies | plan GATE.
+// or waiting_probe threads N | streams N | copies | plan GATE | frees (what the host sees is complete when memory is freed).
 // Prints what the memory held in the end; natively the same, whatever the limit.
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -245,6 +245,49 @@ void copies() {
 
 }  // namespace
 
+__global__ void number(unsigned* to, size_t n, unsigned k) {
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = static_cast<unsigned>(i) + k;
+}
+
+// cudaFree waits for the device, and programs read what it has written for the host without asking any more.
+void frees() {
+    unsigned *seen = nullptr, *at = nullptr, *managed = nullptr;
+    CHECK(cudaHostAlloc(&seen, kBytes, cudaHostAllocMapped));
+    CHECK(cudaHostGetDevicePointer(&at, seen, 0));
+    CHECK(cudaMallocManaged(&managed, kBytes));
+    cudaStream_t stream = nullptr;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    unsigned k = 0;
+    const auto round = [&](const char* name, unsigned* result, auto&& work) {
+        int wrong = 0;
+        for (int i = 0; i < 5; ++i) {
+            ++k;
+            unsigned* temporary = buffer(1);
+            number<<<1, 32, 0, stream>>>(temporary, kWords, k);
+            work(temporary);
+            CHECK(cudaFree(temporary));
+            wrong += *static_cast<volatile unsigned*>(result + kWords - 1) != kWords - 1 + k;
+        }
+        std::printf("%s: %d wrong\n", name, wrong);
+    };
+    round("copy", seen,
+          [&](unsigned* p) { CHECK(cudaMemcpyAsync(seen, p, kBytes, cudaMemcpyDeviceToHost, stream)); });
+    round("copy by rows", seen, [&](unsigned* p) {
+        CHECK(cudaMemcpy2DAsync(seen, 4096, p, 4096, 4096, kBytes / 4096, cudaMemcpyDefault, stream));
+    });
+    round("mapped memory", seen, [&](unsigned*) { number<<<1, 32, 0, stream>>>(at, kWords, k); });
+    round("managed memory", managed, [&](unsigned*) { number<<<1, 32, 0, stream>>>(managed, kWords, k); });
+    round("graph", seen, [&](unsigned* p) {
+        cudaGraph_t graph = nullptr;
+        cudaGraphExec_t exec = nullptr;
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+        CHECK(cudaMemcpyAsync(seen, p, kBytes, cudaMemcpyDeviceToHost, stream));
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphInstantiate(&exec, graph, 0));
+        CHECK(cudaGraphLaunch(exec, stream));
+    });
+}
+
 int main(int count, char** arguments) {
     const std::string what = count > 1 ? arguments[1] : "";
     alarm(60);
@@ -258,6 +301,8 @@ int main(int count, char** arguments) {
         copies();
     else if (what == "plan")
         planned(arguments[2]);
+    else if (what == "frees")
+        frees();
     else if (count > 3)
         gated(what, arguments[2], arguments[3]);
     else

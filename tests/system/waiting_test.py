@@ -57,6 +57,13 @@ def _():
     same("copies", memory="20MiB")
 
 
+@suite.test("freeing waits for what the host can see, as the driver's does")
+def _():
+    for memory in ("64MiB", "1GiB"):
+        plain = same("frees", memory=memory)
+        assert plain.count(": 0 wrong") == 5, plain
+
+
 @suite.test("queues end with their threads and streams")
 def _():
     for kind in ("threads", "streams"):
