@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "recorder/names.h"
+#include "recorder/python_stack.h"
 #include "recorder/signature.h"
 #include "recorder/symbol_table.h"
 #include "recorder/unwinder.h"
@@ -25,6 +26,7 @@ constexpr std::size_t kFrameTable = 1 << 15;
 constexpr std::size_t kSiteTable = 1 << 17;
 constexpr std::size_t kMaxSites = 1 << 16;
 constexpr std::size_t kFramesShown = 6;
+constexpr std::size_t kPythonDepth = 24;
 
 constexpr std::uint32_t kOutermost = 0xFFFFFFFF;  // the stack ends here
 constexpr std::uint32_t kVaries = 0xFFFFFFFE;
@@ -48,6 +50,8 @@ struct Sites {
     std::mutex mutex;  // for changes
     std::size_t frames_used = 0;
     std::vector<std::vector<std::uintptr_t>> stacks;  // by site - 1
+    std::unordered_map<std::uint64_t, std::string>
+        python;  // by site: what can only be read while it is there
     std::atomic<std::uint64_t> unwinds{0};
 };
 
@@ -155,6 +159,9 @@ __attribute__((noinline)) std::size_t walk_and_learn(Sites& s, std::uintptr_t ad
 std::uint64_t site_of(Sites& s, const std::uintptr_t* addresses, std::size_t count) {
     std::uint64_t hash = count;
     for (std::size_t i = 0; i < count; ++i) hash = mix(hash, addresses[i]);
+    PythonFrame python[kPythonDepth];
+    const std::size_t lines = python_stack(python, kPythonDepth);
+    for (std::size_t i = 0; i < lines; ++i) hash = mix(mix(hash, python[i].code), python[i].offset);
     hash |= 1;
     std::size_t i = hash >> 7 & (kSiteTable - 1);
     for (;; i = (i + 1) & (kSiteTable - 1)) {
@@ -170,6 +177,7 @@ std::uint64_t site_of(Sites& s, const std::uintptr_t* addresses, std::size_t cou
     }
     if (s.stacks.size() >= kMaxSites) return 0;
     s.stacks.emplace_back(addresses, addresses + count);
+    if (lines > 0) s.python[s.stacks.size()] = describe_python_stack(python, lines);
     s.sites[i].site.store(static_cast<std::uint32_t>(s.stacks.size()), std::memory_order_relaxed);
     s.sites[i].hash.store(hash, std::memory_order_release);
     return s.stacks.size();
@@ -228,9 +236,21 @@ std::uint64_t site_unwinds() {
 namespace {
 
 struct FrameText {
-    std::string text;    // "" unknown
-    bool inner = false;  // the CUDA libraries' or ours: not where a reader would begin
+    std::string text;     // "" unknown
+    bool inner = false;   // the CUDA libraries' or ours: not where a reader would begin
+    bool folded = false;  // how a framework or an interpreter gets to an allocation, which is always the same
 };
+
+// Whose frames say nothing of who wants the memory.
+bool is_plumbing(const char* file, const std::string& function) {
+    for (const char* library : {"libffi.", "_ctypes.", "libc10", "libpython3", "python3", "libtorch_python."})
+        if (std::strncmp(file, library, std::strlen(library)) == 0) return true;
+    for (const char* name : {"c10::", "at::_ops::", "at::detail::empty", "at::native::empty", "at::empty",
+                             "at::(anonymous namespace)::", "at::detail::make_tensor",
+                             "torch::autograd::VariableType::", "cudaMalloc", "__libc_start", "_start "})
+        if (function.starts_with(name)) return true;
+    return false;
+}
 
 // A symbol look-up walks the library's whole table, so each address is asked about once.
 FrameText describe_frame(std::uintptr_t address) {
@@ -251,23 +271,38 @@ FrameText describe_frame(std::uintptr_t address) {
     const std::uintptr_t offset = address - 1 - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
     char text[32];
     std::snprintf(text, sizeof text, "+0x%zx)", static_cast<std::size_t>(offset));
-    frame.text = function_text(info, offset) + "(" + object_path(info) + text;
+    const std::string function = function_text(info, offset);
+    frame.folded = is_plumbing(file_name(info.dli_fname), function);
+    frame.text = function + "(" + object_path(info) + text;
     return frame;
 }
 
-}  // namespace
-
-std::string describe_site(std::uint64_t site) {
+// Frames of `addresses`, innermost first; `all`: those of frameworks and interpreters, too.
+std::string describe_frames(const std::vector<std::uintptr_t>& addresses, bool all) {
     std::string text;
     std::size_t shown = 0;
-    for (const std::uintptr_t address : site_addresses(site)) {
+    for (const std::uintptr_t address : addresses) {
         const FrameText frame = describe_frame(address);
-        if (frame.text.empty() || (shown == 0 && frame.inner)) continue;
+        if (frame.text.empty() || (shown == 0 && frame.inner) || (frame.folded && !all)) continue;
         if (shown > 0) text += " < ";
         text += frame.text;
         if (++shown == kFramesShown) break;
     }
     return text;
+}
+
+}  // namespace
+
+std::string describe_site(std::uint64_t site) {
+    {
+        Sites& s = sites();
+        const std::lock_guard lock(s.mutex);
+        const auto python = s.python.find(site);
+        if (python != s.python.end() && !python->second.empty()) return python->second;
+    }
+    const std::vector<std::uintptr_t> addresses = site_addresses(site);
+    const std::string text = describe_frames(addresses, false);
+    return text.empty() ? describe_frames(addresses, true) : text;
 }
 
 }  // namespace swapadvisor

@@ -13,7 +13,7 @@
 
 namespace swapadvisor {
 
-/// The call site of the caller. 0 when the stack cannot be walked, or after 65,000 different sites. A
+/// The call site of the caller; in a Python program the lines that led to it are part of it. 0 when the stack cannot be walked, or after 65,000 different sites. A
 /// repeated site costs well under a microsecond, allocates nothing and takes no lock. Thread-safe.
 std::uint64_t capture_site();
 
@@ -21,8 +21,9 @@ std::uint64_t capture_site();
 std::vector<std::uintptr_t> site_addresses(std::uint64_t site);
 
 /// One line: frames of the program, innermost first, "function (object+0xoffset) < function (object+0xoffset)
-/// ...". This library's own frames and those of the CUDA libraries at the inner end are left out. "" for 0 or
-/// unknown. Slow; thread-safe.
+/// ...". This library's own frames and those of the CUDA libraries at the inner end are left out, and so are those of interpreters and of
+/// frameworks' ways to their allocators. In a Python program its lines instead: describe_python_stack(). "" for 0 or unknown. Slow;
+/// thread-safe.
 std::string describe_site(std::uint64_t site);
 
 /// How often the unwinder was asked: for tests and statistics.

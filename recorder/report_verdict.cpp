@@ -62,12 +62,19 @@ std::string bounds(const ReportModel& m) {
     return text;
 }
 
+// The innermost two frames of a call site.
+std::string short_site(const std::string& site) {
+    std::size_t end = site.find(" < ");
+    if (end != std::string::npos) end = site.find(" < ", end + 1);
+    return site.substr(0, end);
+}
+
 std::string holder(const ReportModel& m) {
     if (m.peak.empty() || m.peak_bytes <= 0) return "";
     const auto& most = m.peak.front();
     return "At the peak " + per_cent(most.bytes, m.peak_bytes) + " is held by " +
            (most.buffers == 1 ? "one buffer" : std::to_string(most.buffers) + " buffers") + " of " +
-           (most.site.empty() ? "an unknown call site" : most.site) + ".";
+           (most.site.empty() ? "an unknown call site" : short_site(most.site)) + ".";
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "recorder/site_lines.h"
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -8,6 +10,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <vector>
 
 #include "recorder/names.h"
 
@@ -72,6 +75,37 @@ struct Object {
         const char* name = module ? dwfl_module_addrname(module, base + offset) : nullptr;
         return name ? without_arguments(name) : "";
     }
+    /// Functions that the compiler put into the one at `offset`, innermost first: name, and where it is called ("" unknown).
+    struct Inlined {
+        std::string name, call;
+    };
+    std::vector<Inlined> inlined(std::uint64_t offset) const {
+        std::vector<Inlined> found;
+        Dwarf_Addr bias = 0;
+        Dwarf_Die* unit = module ? dwfl_module_addrdie(module, base + offset, &bias) : nullptr;
+        Dwarf_Files* files = nullptr;
+        if (!unit || dwarf_getsrcfiles(unit, &files, nullptr) != 0) return found;
+        // The scopes of the address are those of the source; those around the innermost are those of the code.
+        Dwarf_Die *scopes = nullptr, *around = nullptr;
+        int count = dwarf_getscopes(unit, base + offset - bias, &scopes);
+        if (count > 0) count = dwarf_getscopes_die(&scopes[0], &around);
+        for (int i = 0; i < count; ++i) {
+            const int tag = dwarf_tag(&around[i]);
+            if (tag == DW_TAG_subprogram) break;
+            if (tag != DW_TAG_inlined_subroutine) continue;
+            const char* name = dwarf_diename(&around[i]);
+            Dwarf_Attribute attribute;
+            Dwarf_Word file = 0, line = 0;
+            dwarf_formudata(dwarf_attr(&around[i], DW_AT_call_file, &attribute), &file);
+            dwarf_formudata(dwarf_attr(&around[i], DW_AT_call_line, &attribute), &line);
+            const char* path = file > 0 ? dwarf_filesrc(files, file, nullptr, nullptr) : nullptr;
+            found.push_back({name ? without_arguments(name) : "",
+                             path && line > 0 ? base_name(path) + ":" + std::to_string(line) : ""});
+        }
+        std::free(around);
+        std::free(scopes);
+        return found;
+    }
 };
 
 }  // namespace
@@ -96,14 +130,20 @@ struct SiteLines::Impl {
         if (!end || *end != ')') return text;
         std::string name = open > 0 ? without_arguments(text.substr(0, open - 1)) : "";
         const bool absolute = !path.empty() && path[0] == '/';
-        std::string place;
+        std::string place, inner;
         if (absolute) {
             const Object& o = object(path);
             place = o.place(offset);
             if (name.empty()) name = o.function(offset);
+            if (!place.empty())
+                for (const Object::Inlined& f : o.inlined(offset)) {
+                    if (f.name.empty() || f.call.empty()) continue;
+                    if (!f.name.starts_with("cudaMalloc")) inner += f.name + " " + place + " < ";
+                    place = f.call;
+                }
         }
         if (place.empty()) place = "(" + base_name(path) + text.substr(plus);
-        return name.empty() ? place : name + " " + place;
+        return inner + (name.empty() ? place : name + " " + place);
     }
 };
 

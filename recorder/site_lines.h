@@ -11,9 +11,8 @@ class SiteLines {
   public:
     SiteLines();
     ~SiteLines();
-    /// `site` as describe_site() wrote it; the result names functions and, where it can, "file:line" in place
-    /// of
-    /// "(object+0xoffset)". What cannot be resolved keeps its object and offset, without the path.
+    /// `site` as describe_site() wrote it; the result names functions and, where it can, "file:line" in place of
+    /// "(object+0xoffset)"; functions that were inlined there come before it, each with its line. What cannot be resolved keeps its object and offset, without the path.
     std::string resolve(const std::string& site);
 
   private:
