@@ -243,7 +243,8 @@ struct FrameText {
 
 // Whose frames say nothing of who wants the memory.
 bool is_plumbing(const char* file, const std::string& function) {
-    for (const char* library : {"libffi.", "_ctypes.", "libc10", "libpython3", "python3", "libtorch_python."})
+    for (const char* library :
+         {"libc.so.", "libffi.", "_ctypes.", "libc10", "libpython3", "python3", "libtorch_python."})
         if (std::strncmp(file, library, std::strlen(library)) == 0) return true;
     for (const char* name : {"c10::", "at::_ops::", "at::detail::empty", "at::native::empty", "at::empty",
                              "at::(anonymous namespace)::", "at::detail::make_tensor",

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "recorder/history.h"
+#include "recorder/report_stalls.h"
 
 namespace swapadvisor {
 namespace {
@@ -54,6 +55,8 @@ std::int64_t lay_out_ops(ReportModel& m, const Iteration& it, const GraphNames& 
     }
     return now;
 }
+
+constexpr Index kMostUses = 200;
 
 /// The program knows what lies in a page, not the page.
 std::int64_t own_bytes(const TensorRecord& t) {
@@ -131,6 +134,12 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
         row.dead_ns = end;
         m.buffers.push_back(std::move(row));
     }
+    for (Index op = 0; op < it.ops.size(); ++op)
+        for (const OpRecord::Use& use : it.ops[op].uses) {
+            auto& uses = m.buffers[static_cast<Index>(use.tensor)].uses;
+            const auto now = static_cast<std::int64_t>(op);
+            if (uses.size() < kMostUses && (uses.empty() || uses.back() != now)) uses.push_back(now);
+        }
     const NextUses next_uses(it);
     std::vector<std::int64_t> swap_delta(it.ops.size() + 1, 0);  // change of swapped bytes before each op
     m.in_bytes_per_iteration = 0;
@@ -205,6 +214,7 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
         {end, live, live - std::clamp<std::int64_t>(swapped, 0, std::max<std::int64_t>(live, 0)), 0, 0});
     ReportModel::Sample& last = m.timeline.back();
     last.swapped_bytes = last.pinned_bytes = last.live_bytes - last.resident_bytes;
+    explain_stalls(m);
 }
 
 }  // namespace swapadvisor

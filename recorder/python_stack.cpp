@@ -115,13 +115,17 @@ struct Place {
     }
     /// Of Python itself or of a package: not what the user wrote.
     bool installed() const {
-        for (const char* part : {"/site-packages/", "/dist-packages/", "/lib/python3", "<frozen "})
+        for (const char* part : {"/site-packages/", "/dist-packages/", "/lib/python3"})
             if (file.find(part) != std::string::npos) return true;
-        return false;
+        return made_up();
     }
-    bool allocates() const {
-        return function.find("alloc") != std::string::npos ||
-               function.find("_call_impl") != std::string::npos;
+    /// Code that came from no file: made by a package, or the command line's.
+    bool made_up() const { return file.starts_with("<"); }
+    /// The same on the way to every allocation.
+    bool plumbing() const {
+        for (const char* part : {"alloc", "_call_impl", "wrapper", "<locals>", "__call__"})
+            if (function.find(part) != std::string::npos) return true;
+        return made_up();
     }
 };
 
@@ -223,7 +227,7 @@ std::string describe_python_stack(const PythonFrame* frames, std::size_t count) 
     std::size_t shown = 0;
     bool inner = false;  // a package's frame was shown
     for (const Place& place : places) {
-        if (own && place.installed() && (inner || shown > 0 || place.allocates())) continue;
+        if (own && place.installed() && (inner || shown > 0 || place.plumbing())) continue;
         inner = inner || place.installed();
         if (shown++ > 0) text += " < ";
         text += place.text();

@@ -54,6 +54,9 @@ inline constexpr ReportField kOtherFields[] = {
     {"pid", "process", ReportUnit::count, &ReportModel::pid},
     {"rank", "rank", ReportUnit::count, &ReportModel::rank},
     {"peak_op", "op at the peak", ReportUnit::count, &ReportModel::peak_op},
+    {"plan_began_op", "ops before the plan", ReportUnit::count, &ReportModel::plan_began_op},
+    {"least_limit_bytes", "least memory to run in", ReportUnit::bytes, &ReportModel::least_limit_bytes},
+    {"enough_bytes", "enough for 95 % of the speed", ReportUnit::bytes, &ReportModel::enough_bytes},
 };
 
 /// visit(const ReportField&) for every figure.

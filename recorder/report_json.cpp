@@ -71,6 +71,9 @@ std::string report_json(const ReportModel& m) {
         field(json, "site", r.site);
         json.field("bytes", r.bytes).flag("persistent", r.persistent);
         json.field("born_ns", r.born_ns).field("dead_ns", r.dead_ns);
+        json.key("uses").array();
+        for (const std::int64_t op : r.uses) json.value(op);
+        json.end_array();
     });
     rows(json, "swaps", m.swaps, [&](const auto& r) {
         field(json, "tensor", r.tensor);
@@ -83,6 +86,25 @@ std::string report_json(const ReportModel& m) {
         json.field("ns", r.ns).field("live_bytes", r.live_bytes).field("resident_bytes", r.resident_bytes);
         json.field("swapped_bytes", r.swapped_bytes).field("pinned_bytes", r.pinned_bytes);
     });
+    rows(json, "stalls", m.stalls, [&](const auto& r) {
+        json.field("op", r.op).field("stall_ns", r.stall_ns);
+        field(json, "tensor", r.tensor);
+        json.field("cause", r.cause).field("why", r.why);
+        field(json, "remedy", r.remedy);
+    });
+    rows(json, "run", m.run, [&](const auto& r) {
+        json.field("ops", r.ops).field("end_ns", r.end_ns);
+        json.field("least_live_bytes", r.least_live_bytes).field("most_live_bytes", r.most_live_bytes);
+        json.field("most_resident_bytes", r.most_resident_bytes);
+        json.field("in_bytes", r.in_bytes).field("out_bytes", r.out_bytes).field("stall_ns", r.stall_ns);
+    });
+    rows(json, "growing", m.growing, [&](const auto& r) {
+        field(json, "site", r.site);
+        json.field("from_bytes", r.from_bytes).field("to_bytes", r.to_bytes);
+        json.field("bytes_per_iteration", r.bytes_per_iteration);
+    });
+    rows(json, "what_if", m.what_if,
+         [&](const auto& r) { json.field("limit_bytes", r.limit_bytes).field("period_ns", r.period_ns); });
     json.newline().end_object();
     return json.take() + "\n";
 }

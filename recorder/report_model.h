@@ -27,9 +27,9 @@ struct ReportModel {
     std::int64_t pinned_bytes = kUnknown;         ///< host memory taken for copies, at most
     std::string mode;  ///< "all resident", "on demand", "planned", "mixed", "unmanaged"
     std::string
-        mode_reason;   ///< why, where it is not obvious ("no iteration found", "plan of signature ...")
+        mode_reason;    ///< why, where it is not obvious ("no iteration found", "plan of signature ...")
     std::string ended;  ///< how, if not by its own end: "by SIGTERM in iteration 929"; empty: it did
-    std::string plan;  ///< whose plan was followed: a file's name, or "own search"; empty: none was
+    std::string plan;   ///< whose plan was followed: a file's name, or "own search"; empty: none was
 
     std::int64_t iterations = kUnknown;          ///< seen
     std::int64_t planned_iterations = kUnknown;  ///< of them followed a plan to the end
@@ -102,8 +102,9 @@ struct ReportModel {
         std::string site;
         std::int64_t bytes = 0;
         bool persistent = false;
-        std::int64_t born_ns = 0;  ///< persistent: 0
-        std::int64_t dead_ns = 0;  ///< persistent: end of the iteration
+        std::int64_t born_ns = 0;        ///< persistent: 0
+        std::int64_t dead_ns = 0;        ///< persistent: end of the iteration
+        std::vector<std::int64_t> uses;  ///< ops that touch it, rising; of very many the first
         bool operator==(const BufferRow&) const = default;
     };
     std::vector<BufferRow> buffers;
@@ -130,6 +131,51 @@ struct ReportModel {
         bool operator==(const Sample&) const = default;
     };
     std::vector<Sample> timeline;
+
+    struct StallRow {
+        std::int64_t op = 0;
+        std::int64_t stall_ns = 0;
+        std::int64_t tensor = kUnknown;  ///< whose copy it waits for
+        std::string cause;               ///< "bus", "room", "no earlier chance", "on demand", "unknown"
+        std::string why;                 ///< which copy, and why it is late
+        std::string remedy;              ///< what would remove it
+        bool operator==(const StallRow&) const = default;
+    };
+    std::vector<StallRow> stalls;  ///< explain_stalls() (recorder/report_stalls.h), longest first
+
+    // --- the whole run, from its first op to its last
+    // ----------------------------------------------------------------------------
+    struct RunSample {
+        std::int64_t ops = 0;     ///< that it covers
+        std::int64_t end_ns = 0;  ///< host's clock, from the first op; 0: not recorded
+        std::int64_t least_live_bytes = 0;
+        std::int64_t most_live_bytes = 0;
+        std::int64_t most_resident_bytes = 0;
+        std::int64_t in_bytes = 0, out_bytes = 0;  ///< copied in the meantime
+        std::int64_t stall_ns = 0;
+        bool operator==(const RunSample&) const = default;
+    };
+    std::vector<RunSample> run;
+    std::int64_t plan_began_op = kUnknown;  ///< ops of the run before the first that followed a plan
+
+    struct GrowthRow {
+        std::string site;
+        std::int64_t from_bytes = 0, to_bytes = 0;  ///< held at least, early on and at the end
+        std::int64_t bytes_per_iteration = 0;
+        bool operator==(const GrowthRow&) const = default;
+    };
+    std::vector<GrowthRow> growing;  ///< call sites that hold more with each iteration, most first
+
+    // --- what if: iteration time against memory, by quick plans
+    // --------------------------------------------------------------------
+    struct WhatIf {
+        std::int64_t limit_bytes = 0;
+        std::int64_t period_ns = 0;
+        bool operator==(const WhatIf&) const = default;
+    };
+    std::vector<WhatIf> what_if;                ///< by rising memory
+    std::int64_t least_limit_bytes = kUnknown;  ///< no plan runs in less
+    std::int64_t enough_bytes = kUnknown;       ///< least limit tried that costs at most 5 %
 };
 
 /// A page of text.

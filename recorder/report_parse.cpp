@@ -63,6 +63,18 @@ class Object {
         if (found == json_.end()) missing(name);
         return Object(*found, where_ + "." + name);
     }
+    bool has(const char* name) const { return json_.contains(name); }
+    /// Whole numbers; none where there is no such list.
+    void numbers(const char* name, std::vector<std::int64_t>& out) const {
+        const auto found = json_.find(name);
+        if (found == json_.end()) return;
+        if (!found->is_array()) refuse(where_ + "." + name + " is no list");
+        for (const Json& element : *found) {
+            if (!element.is_number_integer())
+                refuse(where_ + "." + name + " holds something that is no whole number");
+            out.push_back(element.get<std::int64_t>());
+        }
+    }
     void texts(const char* name, std::vector<std::string>& out) const {
         const auto found = json_.find(name);
         if (found == json_.end()) missing(name);
@@ -145,6 +157,7 @@ ReportModel parse_report_json(const std::string& text) {
         o.flag("persistent", r.persistent);
         o.number("born_ns", r.born_ns);
         o.number("dead_ns", r.dead_ns);
+        o.numbers("uses", r.uses);
     });
     root.rows("swaps", m.swaps, [](const Object& o, ReportModel::SwapRow& r) {
         o.number("tensor", r.tensor, false);
@@ -162,6 +175,35 @@ ReportModel parse_report_json(const std::string& text) {
         o.number("resident_bytes", r.resident_bytes);
         o.number("swapped_bytes", r.swapped_bytes);
         o.number("pinned_bytes", r.pinned_bytes);
+    });
+    if (!root.has("stalls")) return m;  // written before there were these
+    root.rows("stalls", m.stalls, [](const Object& o, ReportModel::StallRow& r) {
+        o.number("op", r.op);
+        o.number("stall_ns", r.stall_ns);
+        o.number("tensor", r.tensor, false);
+        o.text("cause", r.cause);
+        o.text("why", r.why);
+        o.text("remedy", r.remedy, false);
+    });
+    root.rows("run", m.run, [](const Object& o, ReportModel::RunSample& r) {
+        o.number("ops", r.ops);
+        o.number("end_ns", r.end_ns);
+        o.number("least_live_bytes", r.least_live_bytes);
+        o.number("most_live_bytes", r.most_live_bytes);
+        o.number("most_resident_bytes", r.most_resident_bytes);
+        o.number("in_bytes", r.in_bytes);
+        o.number("out_bytes", r.out_bytes);
+        o.number("stall_ns", r.stall_ns);
+    });
+    root.rows("growing", m.growing, [](const Object& o, ReportModel::GrowthRow& r) {
+        o.text("site", r.site, false);
+        o.number("from_bytes", r.from_bytes);
+        o.number("to_bytes", r.to_bytes);
+        o.number("bytes_per_iteration", r.bytes_per_iteration);
+    });
+    root.rows("what_if", m.what_if, [](const Object& o, ReportModel::WhatIf& r) {
+        o.number("limit_bytes", r.limit_bytes);
+        o.number("period_ns", r.period_ns);
     });
     return m;
 }

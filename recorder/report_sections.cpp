@@ -147,6 +147,80 @@ ReportSection swap_section(const ReportModel& m) {
     return s;
 }
 
+ReportSection stall_section(const ReportModel& m) {
+    ReportSection s{"Why it waits", {}, {}, {}};
+    if (m.stalls.empty()) return s;
+    std::vector<std::pair<std::string, std::int64_t>> causes;
+    for (const auto& stall : m.stalls) {
+        auto cause =
+            std::find_if(causes.begin(), causes.end(), [&](const auto& c) { return c.first == stall.cause; });
+        if (cause == causes.end()) cause = causes.insert(causes.end(), {stall.cause, 0});
+        cause->second += stall.stall_ns;
+    }
+    std::stable_sort(causes.begin(), causes.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    for (const auto& [cause, ns] : causes)
+        s.lines.push_back({"",
+                           cause == "bus"    ? "for the bus"
+                           : cause == "room" ? "for room"
+                                             : cause,
+                           short_ns_text(ns) + " per iteration"});
+    ReportTable table{"",
+                      {"op", "name", "waits", "because", "what would remove it"},
+                      {true, false, true, false, false},
+                      {},
+                      rows_left_out(m.stalls.size())};
+    for (std::size_t i = 0; i < std::min(kRowsShown, m.stalls.size()); ++i) {
+        const auto& stall = m.stalls[i];
+        const bool known = stall.op >= 0 && stall.op < static_cast<std::int64_t>(m.ops.size());
+        table.rows.push_back({std::to_string(stall.op),
+                              known ? cut(m.ops[static_cast<std::size_t>(stall.op)].name, 40) : "",
+                              short_ns_text(stall.stall_ns), cut(stall.why, 200), stall.remedy});
+    }
+    s.tables.push_back(std::move(table));
+    return s;
+}
+
+ReportSection growth_section(const ReportModel& m) {
+    ReportSection s{"What grows with each iteration", {}, {}, {}};
+    if (m.growing.empty()) return s;
+    ReportTable table{"",
+                      {"per iteration", "early on", "at the end", "allocated at"},
+                      {true, true, true, false},
+                      {},
+                      rows_left_out(m.growing.size())};
+    for (std::size_t i = 0; i < std::min(kRowsShown, m.growing.size()); ++i) {
+        const auto& g = m.growing[i];
+        table.rows.push_back({short_bytes_text(g.bytes_per_iteration), short_bytes_text(g.from_bytes),
+                              short_bytes_text(g.to_bytes), g.site.empty() ? "(unknown)" : cut(g.site, 160)});
+    }
+    s.tables.push_back(std::move(table));
+    return s;
+}
+
+ReportSection what_if_section(const ReportModel& m) {
+    ReportSection s{"What if there were more or less memory", {}, {}, {}};
+    if (m.what_if.empty()) return s;
+    for (const std::int64_t ReportModel::*member :
+         {&ReportModel::least_limit_bytes, &ReportModel::enough_bytes})
+        for_each_field([&](const ReportField& field) {
+            if (field.member == member && m.*member != kUnknown)
+                s.lines.push_back({field.name, field.label, field_text(field, m.*member)});
+        });
+    ReportTable table{"By quick plans; swapadvisor sweep searches longer",
+                      {"memory", "iteration", "of infinite memory"},
+                      {true, true, true},
+                      {},
+                      ""};
+    for (const auto& point : m.what_if)
+        table.rows.push_back({short_bytes_text(point.limit_bytes), short_ns_text(point.period_ns),
+                              m.infinite_ns_per_iteration > 0
+                                  ? ratio_text(point.period_ns, m.infinite_ns_per_iteration)
+                                  : ""});
+    s.tables.push_back(std::move(table));
+    return s;
+}
+
 ReportSection unmovable_section(const ReportModel& m) {
     ReportSection s{"What could not be moved", {}, {}, {}};
     if (m.unmovable.empty()) return s;
@@ -182,6 +256,16 @@ ReportSection run_section(const ReportModel& m) {
 
 }  // namespace
 
+std::string short_bytes_text(std::int64_t bytes) {
+    const std::string brief = short_bytes(bytes);
+    return brief.empty() ? std::to_string(bytes) + " bytes" : brief;
+}
+
+std::string short_ns_text(std::int64_t ns) {
+    const std::string brief = short_ns(ns);
+    return brief.empty() ? std::to_string(ns) + " ns" : brief;
+}
+
 std::string bytes_text(std::int64_t bytes) {
     const std::string brief = short_bytes(bytes);
     return std::to_string(bytes) + " bytes" + (brief.empty() ? "" : " (" + brief + ")");
@@ -204,6 +288,9 @@ std::vector<ReportSection> report_sections(const ReportModel& m) {
     add({"In short", {}, {}, report_verdict(m)});
     add(device_section(m));
     add(time_section(m));
+    add(stall_section(m));
+    add(growth_section(m));
+    add(what_if_section(m));
     add(swap_section(m));
     add(unmovable_section(m));
     add(run_section(m));

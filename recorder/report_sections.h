@@ -31,6 +31,10 @@ struct ReportSection {
 
 std::vector<ReportSection> report_sections(const ReportModel& model);
 
+/// "1.18 MiB", "12 bytes".
+std::string short_bytes_text(std::int64_t bytes);
+/// "1.235 ms", "12 ns".
+std::string short_ns_text(std::int64_t ns);
 /// "1234567 bytes (1.18 MiB)", "1234567 ns (1.235 ms)", "42". The number itself is always exact.
 std::string bytes_text(std::int64_t bytes);
 std::string ns_text(std::int64_t ns);

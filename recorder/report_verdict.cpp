@@ -42,8 +42,10 @@ std::string need(const ReportModel& m) {
             " longer than with enough memory";
     if (m.stall_ns_per_iteration > 0) {
         text += ", and waits for copies " + per_cent(m.stall_ns_per_iteration, alone) + " of that time";
-        if (const auto* op = greatest(m, [](const auto& o) { return o.stall_ns; }))
+        if (const auto* op = greatest(m, [](const auto& o) { return o.stall_ns; })) {
             text += ", most before op " + std::to_string(op->op) + " (" + op->name + ")";
+            if (!m.stalls.empty() && m.stalls.front().cause != "unknown") text += ": " + m.stalls.front().why;
+        }
     }
     return text + ".";
 }
@@ -56,9 +58,15 @@ std::string bounds(const ReportModel& m) {
                per_cent(std::max<std::int64_t>(m.lower_bound_ns - m.infinite_ns_per_iteration, 0),
                         m.infinite_ns_per_iteration) +
                " slower. ";
-    if (const auto* op = greatest(m, [](const auto& o) { return o.touched_bytes; }))
-        text += "It cannot run below " + size_of(op->touched_bytes) + ", which op " + std::to_string(op->op) +
-                " (" + op->name + ") uses alone.";
+    const auto* op = greatest(m, [](const auto& o) { return o.touched_bytes; });
+    if (op) {
+        const std::int64_t least = std::max(m.least_limit_bytes, op->touched_bytes);
+        text += "It cannot run below " + size_of(least) + ", since op " + std::to_string(op->op) + " (" +
+                op->name + ") uses " + size_of(op->touched_bytes) + " alone";
+        if (m.enough_bytes > least && m.enough_bytes < m.peak_bytes)
+            text += "; " + size_of(m.enough_bytes) + " are enough for 95 % of the speed";
+        text += ".";
+    }
     return text;
 }
 
@@ -77,12 +85,19 @@ std::string holder(const ReportModel& m) {
            (most.site.empty() ? "an unknown call site" : short_site(most.site)) + ".";
 }
 
+std::string growth(const ReportModel& m) {
+    if (m.growing.empty()) return "";
+    const auto& most = m.growing.front();
+    return "With each iteration " + size_of(most.bytes_per_iteration) + " more are held by buffers of " +
+           (most.site.empty() ? "an unknown call site" : short_site(most.site)) + ".";
+}
+
 }  // namespace
 
 std::vector<std::string> report_verdict(const ReportModel& m) {
     std::vector<std::string> sentences;
     if (m.peak_bytes <= 0) return sentences;
-    for (const std::string& sentence : {need(m), bounds(m), holder(m)})
+    for (const std::string& sentence : {need(m), bounds(m), holder(m), growth(m)})
         if (!sentence.empty()) sentences.push_back(sentence);
     return sentences;
 }

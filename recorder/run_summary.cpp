@@ -40,12 +40,14 @@ void RunSummary::record(const std::uint64_t* words) {
         case RecordType::op:
             next_event_ = finder_.history().events.end();
             host_ns_.push(words[6]);
+            course_.op(words[6]);
             break;
         case RecordType::swap:
             swap(words);
             break;
         case RecordType::stall:
             stalls_.push({words[1], static_cast<std::int64_t>(words[2])});
+            course_.stalled(static_cast<std::int64_t>(words[2]));
             break;
         case RecordType::figure:
             figure(words);
@@ -88,6 +90,7 @@ void RunSummary::allocated(BufferSlot slot) {
     if (slot >= state_.size()) state_.resize(finder_.history().buffers.size());
     state_[slot] = kAnnounced;
     live_bytes_ = wrapping_add(live_bytes_, buffer.bytes);
+    course_.allocated(buffer.site, buffer.bytes);
     SiteTotal& total = by_site_[buffer.site];
     ++total.buffers;
     total.bytes = wrapping_add(total.bytes, buffer.bytes);
@@ -103,7 +106,11 @@ void RunSummary::released(BufferSlot slot) {
     const BufferHistory& buffer = finder_.history().buffers[slot];
     --live_buffers_;
     live_bytes_ = wrapping_add(live_bytes_, -buffer.bytes);
-    if (state_[slot] & kAbsent) absent_bytes_ = wrapping_add(absent_bytes_, -buffer.bytes);
+    if (state_[slot] & kAbsent) {
+        absent_bytes_ = wrapping_add(absent_bytes_, -buffer.bytes);
+        course_.absent(-buffer.bytes);
+    }
+    course_.released(buffer.site, buffer.bytes);
     state_[slot] = 0;
     SiteTotal& total = by_site_[buffer.site];
     total.bytes = wrapping_add(total.bytes, -buffer.bytes);
@@ -137,13 +144,17 @@ void RunSummary::swap(const std::uint64_t* words) {
     swaps_.push(seen);
     if (seen.kind == SwapKind::in) add(in_total_, seen.bytes);
     if (seen.kind == SwapKind::out) add(out_total_, seen.bytes);
+    course_.copied(seen.kind == SwapKind::in ? seen.bytes : 0, seen.kind == SwapKind::out ? seen.bytes : 0);
     drops_ += seen.kind == SwapKind::drop;
     any_swap_ = true;
     const BufferSlot* slot = finder_.history().live_slot(seen.buffer);
     if (!slot || *slot >= state_.size() || state_[*slot] == 0) return;
     const std::int64_t bytes = finder_.history().buffers[*slot].bytes;
     const std::uint8_t now = seen.kind == SwapKind::in ? kAnnounced : kAnnounced | kAbsent;
-    if (now != state_[*slot]) absent_bytes_ = wrapping_add(absent_bytes_, now & kAbsent ? bytes : -bytes);
+    if (now != state_[*slot]) {
+        absent_bytes_ = wrapping_add(absent_bytes_, now & kAbsent ? bytes : -bytes);
+        course_.absent(now & kAbsent ? bytes : -bytes);
+    }
     state_[*slot] = now;
     peak_resident_ = std::max(peak_resident_, wrapping_add(live_bytes_, -absent_bytes_));
 }
@@ -153,6 +164,7 @@ void RunSummary::figure(const std::uint64_t* words) {
     switch (static_cast<FigureKind>(record_flag(words[0]))) {
         case FigureKind::predicted_ns:
             predicted_ns_ = value;
+            course_.plan_began();
             measured_ns_ = kUnknown;  // of what came before the plan
             break;
         case FigureKind::measured_ns:
@@ -256,6 +268,8 @@ void RunSummary::fill(ReportModel& m, const Iteration* iteration, std::int64_t i
     m.iterations = instances;
     m.predicted_ns = predicted_ns_;
     m.lower_bound_ns = lower_bound_ns_;
+    course_.fill(m, iteration ? static_cast<std::int64_t>(iteration->ops.size()) : 0,
+                 [&](std::uint64_t site) { return site_name(names, site); });
     if (!iteration) return;
     const Iteration& it = *iteration;
     bool stalls_known = false;

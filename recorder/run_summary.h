@@ -17,6 +17,7 @@
 #include "recorder/iteration_finder.h"
 #include "recorder/iteration_report.h"
 #include "recorder/report_model.h"
+#include "recorder/run_course.h"
 
 namespace swapadvisor {
 
@@ -95,6 +96,7 @@ class RunSummary {
     std::int64_t predicted_ns_ = kUnknown, measured_ns_ = kUnknown, lower_bound_ns_ = kUnknown;
     bool any_swap_ = false;
     std::map<std::uint64_t, Loop> loops_;
+    RunCourse course_;
 };
 
 }  // namespace swapadvisor

@@ -35,11 +35,12 @@ struct GraphInput {
     /// What of `limit` is for the plan: all but what is resident beside it. Throws if
     /// nothing is left.
     std::int64_t room(std::int64_t limit) const;
+    /// What load() learns of the program from a trace's graph.
+    void read_program(const planner::Graph& graph);
 
   private:
     planner::Graph load_for(std::int64_t plan_bytes);
     std::int64_t limit_ = 0;
-    void read_program(const planner::Graph& graph);
 };
 
 }  // namespace swapadvisor::command

@@ -10,6 +10,7 @@
 #include "interpose/command/files.h"
 #include "interpose/command/planner_options.h"
 #include "interpose/command/report_plan.h"
+#include "interpose/command/what_if.h"
 #include "planner/planner.h"
 #include "recorder/planned_part.h"
 #include "recorder/report_parse.h"
@@ -61,6 +62,7 @@ ReportModel load_report(const std::string& path, const std::string& graph_path) 
                 graph_json(without_pages(*trace.iteration), trace.device, trace.names()));
             trace.model.lower_bound_ns = lower_bound_ns(graph, trace.limit_bytes);
         }
+        if (trace.iteration) fill_what_if(trace.model, trace);
         return trace.model;
     }
     const std::string text = read_file(path);

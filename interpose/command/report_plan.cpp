@@ -7,6 +7,7 @@
 #include "planner/machine/simulator.h"
 #include "planner/planner.h"
 #include "recorder/iteration_report.h"
+#include "recorder/report_stalls.h"
 
 namespace swapadvisor::command {
 namespace {
@@ -58,6 +59,8 @@ void fill_buffers(ReportModel& m, const Plan& plan, const Graph& graph) {
             for (const planner::TensorId t : *list) {
                 ReportModel::BufferRow& row = m.buffers[t];
                 if (row.born_ns < 0) row.born_ns = m.ops[p].start_ns;
+                const auto now = static_cast<std::int64_t>(p);
+                if (row.uses.empty() || row.uses.back() != now) row.uses.push_back(now);
                 row.dead_ns = m.ops[p].start_ns + m.ops[p].duration_ns;
             }
     }
@@ -209,6 +212,7 @@ ReportModel report_of_plan(const Plan& plan, const Graph& graph) {
     fill_swaps(m, plan, graph, sim, changes);
     fill_timeline(m, plan, graph, changes);
     m.lower_bound_ns = lower_bound_ns(graph, plan.limit_bytes);
+    explain_stalls(m);
     return m;
 }
 

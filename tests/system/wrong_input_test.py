@@ -144,7 +144,7 @@ def _():
         assert "peak of the program" in done.stdout and ("error: peak" in done.stderr or not status), done.stderr
     equal(suite.run([COMMAND, "diff", other, TRACE, "--fail-if", "peak>+0%"]).returncode, 0)
     short = suite.run([COMMAND, "report", TRACE]).stdout.partition("In short\n")[2].partition("\n\n")[0]
-    assert "It needs " in short and "It cannot run below 16.0 MiB, which op " in short, short
+    assert "It needs " in short and "It cannot run below 16.0 MiB, since op " in short, short
     page = os.path.join(suite.scratch, "verdict.html")
     equal(suite.run([COMMAND, "report", TRACE, "--html", "-o", page]).returncode, 0)
     with open(page) as text:
