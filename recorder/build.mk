@@ -6,9 +6,12 @@ RECORDER_LIBS := -lzstd -lxxhash -ldw -lelf
 
 # The HTML report carries its own style, script and charting library.
 CHART_JS ?= /usr/share/javascript/chart.js/chart.min.js
-$(BUILD)/generated/recorder/page.h: recorder/embed_page.py recorder/page/page.css recorder/page/page.js $(CHART_JS)
+PAGE_JS := $(addprefix recorder/page/,base.js tables.js detail.js icicle.js charts.js)
+comma := ,
+space := $() $()
+$(BUILD)/generated/recorder/page.h: recorder/embed_page.py recorder/page/page.css $(PAGE_JS) $(CHART_JS)
 	@mkdir -p $(@D)
-	python3 recorder/embed_page.py $@ kCss=recorder/page/page.css kScript=recorder/page/page.js kChartJs=$(CHART_JS)
+	python3 recorder/embed_page.py $@ kCss=recorder/page/page.css kScript=$(subst $(space),$(comma),$(PAGE_JS)) kChartJs=$(CHART_JS)
 $(BUILD)/obj/recorder/report_html.o: $(BUILD)/generated/recorder/page.h
 $(BUILD)/obj/recorder/report_html.o: EXTRA_CXXFLAGS += -I$(BUILD)
 

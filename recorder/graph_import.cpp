@@ -46,7 +46,7 @@ const Json& list(const Json& object, const char* name, const std::string& where)
 struct Tensor {
     std::int64_t bytes = 0;
     bool persistent = false;
-    std::string name;
+    std::string name, site;
     std::int64_t first = -1, last = -1;  // ops
     BufferId buffer = kNoBuffer;
 };
@@ -96,6 +96,7 @@ Imported parse(const std::string& text) {
         if (!persistent.is_boolean()) refuse(where + ".persistent is neither true nor false");
         tensor.persistent = persistent.get<bool>();
         tensor.name = text_or(t, "name", "");
+        tensor.site = text_or(t, "site", "");
         graph.tensors.push_back(std::move(tensor));
     }
     for (const Json& o : list(json, "ops", "graph")) {
@@ -135,9 +136,17 @@ void import_graph(const std::string& graph_json, const std::string& path, int it
         {.trace_path = path, .program = graph.name, .device = graph.device, .synchronous = true});
     if (!recorder.trace_error().empty()) throw std::runtime_error(recorder.trace_error());
     BufferId last_id = 0;
+    std::unordered_map<std::string, std::uint64_t> sites;
+    const auto site_of = [&](const std::string& text) -> std::uint64_t {
+        constexpr std::uint64_t kFirst = std::uint64_t{1} << 40;  // no stack of this process
+        if (text.empty()) return 0;
+        const auto [site, fresh] = sites.emplace(text, kFirst + sites.size());
+        if (fresh) recorder.name_site(site->second, text);
+        return site->second;
+    };
     const auto make = [&](Tensor& t) {
         t.buffer = ++last_id;
-        recorder.allocate(t.buffer, t.bytes, false, 0, nullptr);
+        recorder.allocate(t.buffer, t.bytes, false, site_of(t.site), nullptr);
         if (!t.name.empty()) recorder.name_buffer(t.buffer, t.name);
     };
     for (Tensor& t : graph.tensors)

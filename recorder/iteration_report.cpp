@@ -131,6 +131,7 @@ void fill_iteration(ReportModel& m, const Iteration& it, const GraphNames& names
         if (names.site_name && tensor.site) row.site = names.site_name(tensor.site);
         row.bytes = tensor.bytes;
         row.persistent = tensor.persistent;
+        row.page = tensor.paged && !tensor.small;
         row.dead_ns = end;
         m.buffers.push_back(std::move(row));
     }

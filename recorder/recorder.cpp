@@ -196,7 +196,8 @@ struct Recorder::Impl {
     // The trace names every site and range it uses. Slow once for each, on the recorder's own thread.
     void name_site(std::uint64_t site) {
         if (!writer.is_open() || site == 0 || !named_sites.insert(site).second) return;
-        write_text(TextKind::site, site, describe_site(site).substr(0, kMaxTextBytes));
+        const std::string text = describe_site(site);
+        if (!text.empty()) write_text(TextKind::site, site, text.substr(0, kMaxTextBytes));
     }
     void name_range(std::uint64_t range) {
         if (!writer.is_open() || range == 0 || !named_ranges.insert(range).second) return;
@@ -337,6 +338,10 @@ std::string Recorder::function_name(std::uint64_t function) const {
 
 void Recorder::name_buffer(BufferId buffer, std::string_view name) {
     impl_->send_text(TextKind::buffer, buffer, name);
+}
+
+void Recorder::name_site(std::uint64_t site, std::string_view text) {
+    impl_->send_text(TextKind::site, site, text);
 }
 
 void Recorder::set_device(const DeviceModel& device, std::int64_t limit_bytes) {

@@ -69,6 +69,8 @@ class Recorder {
     void name_function(std::uint64_t function, std::string_view name);
     std::string function_name(std::uint64_t function) const;  ///< demangled; "" if unknown
     void name_buffer(BufferId buffer, std::string_view name);
+    /// Of a site that capture_site() did not give: what describe_site() would say.
+    void name_site(std::uint64_t site, std::string_view text);
     void set_device(const DeviceModel& device, std::int64_t limit_bytes);
 
     // --- the iteration

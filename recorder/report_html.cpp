@@ -9,10 +9,25 @@
 namespace swapadvisor {
 namespace {
 
-constexpr std::size_t kMaxRows = 3000;
+constexpr std::size_t kMaxRows = 2000;
 constexpr std::size_t kMaxSmallRows = 200;
+constexpr std::size_t kMaxUses = 12;
 constexpr std::size_t kMaxNameBytes = 120;  // as JSON
-constexpr std::size_t kMaxJsonBytes = 4'000'000;
+constexpr std::size_t kMaxJsonBytes = 1'500'000;
+
+constexpr const char* kTools =
+    "<div class=\"tools\"><input id=\"search\" type=\"search\" placeholder=\"search: op, buffer, call site\" "
+    "aria-label=\"search\"><button id=\"zoom-left\" type=\"button\" aria-label=\"earlier\">&larr;</button>"
+    "<button id=\"zoom-in\" type=\"button\" aria-label=\"zoom in\">+</button><button id=\"zoom-out\" "
+    "type=\"button\" "
+    "aria-label=\"zoom out\">&minus;</button><button id=\"zoom-right\" type=\"button\" "
+    "aria-label=\"later\">&rarr;"
+    "</button><button id=\"zoom-all\" type=\"button\">all</button><span id=\"zoom-shows\"></span></div>\n";
+constexpr const char* kIcicle =
+    "<section><h2>Who holds the peak</h2><div class=\"panel\"><div class=\"row\"><span "
+    "id=\"icicle-path\"></span><button "
+    "id=\"icicle-mode\" type=\"button\">by module</button></div><div id=\"icicle\" "
+    "class=\"icicle\"></div></div></section>\n";
 
 std::string escaped(const std::string& text) {
     std::string out;
@@ -157,6 +172,8 @@ ReportModel reduced_model(const ReportModel& model, bool& reduced) {
     keep_largest(m.fallbacks, kMaxSmallRows, [](const ReportModel::Count& c) { return c.count; });
     if (m.notes.size() > kMaxSmallRows) m.notes.resize(kMaxSmallRows);
     thin_out(m.timeline, kMaxRows);
+    if (m.stalls.size() > kMaxSmallRows) m.stalls.resize(kMaxSmallRows);
+    keep_largest(m.growing, kMaxSmallRows, [](const ReportModel::GrowthRow& g) { return g.to_bytes; });
     for (Op& op : m.ops) {
         cut(op.name, kMaxNameBytes);
         cut(op.site, kMaxNameBytes);
@@ -164,9 +181,12 @@ ReportModel reduced_model(const ReportModel& model, bool& reduced) {
     for (Buffer& b : m.buffers) {
         cut(b.name, kMaxNameBytes);
         cut(b.site, kMaxNameBytes);
+        if (b.uses.size() > kMaxUses) b.uses.resize(kMaxUses);
     }
     for (Swap& s : m.swaps) cut(s.name, kMaxNameBytes);
     constexpr std::size_t kMaxLongText = 1000;
+    for (auto& stall : m.stalls) cut(stall.why, kMaxLongText);
+    for (auto& g : m.growing) cut(g.site, kMaxLongText);
     for (auto& p : m.peak) cut(p.site, kMaxLongText);
     for (auto& u : m.unmovable) {
         cut(u.site, kMaxLongText);
@@ -195,18 +215,27 @@ std::string report_html(const ReportModel& model) {
     if (m.rank != kUnknown) out += ", rank " + std::to_string(m.rank);
     out += "</h1><button id=\"theme\" type=\"button\">light / dark</button></header>\n";
     const auto sections = report_sections(m);
-    for (std::size_t i = 0; i < sections.size(); ++i) {
-        write_section(out, sections[i]);
-        if (i == 0 && !m.timeline.empty()) {
-            write_chart(out, "chart-memory", "Memory over the iteration", "");
-            write_chart(out, "chart-lanes", "Compute and copies", "low");
-            write_chart(out, "chart-buffers", "Buffers by life and size", "");
-        }
+    // What it comes to, then the pictures, then every figure.
+    std::size_t first = 0;
+    if (!sections.empty() && sections.front().title == kVerdictTitle) {
+        out += "<section class=\"verdict\">";
+        for (const std::string& text : sections[first++].paragraphs) out += "<p>" + escaped(text) + "</p>";
+        out += "</section>\n";
     }
+    if (!m.ops.empty() || !m.buffers.empty()) out += kTools;
+    if (!m.peak.empty()) out += kIcicle;
+    if (!m.timeline.empty()) {
+        write_chart(out, "chart-memory", "Memory over the iteration", "");
+        write_chart(out, "chart-lanes", "Compute and copies", "low");
+        write_chart(out, "chart-buffers", "Buffers by life, size and owner", "tall");
+    }
+    if (m.what_if.size() > 1) write_chart(out, "chart-what-if", "Iteration time against memory", "");
+    if (m.run.size() > 1) write_chart(out, "chart-run", "The whole run", "");
+    for (std::size_t i = first; i < sections.size(); ++i) write_section(out, sections[i]);
     write_table(out, "ops", "Ops", m.ops.size(), model.ops.size());
     write_table(out, "buffers", "Buffers", m.buffers.size(), model.buffers.size());
     write_table(out, "swaps", "Swaps of one iteration", m.swaps.size(), model.swaps.size());
-    out += "</main>\n<script type=\"application/json\" id=\"report\">";
+    out += "</main><aside id=\"detail\" hidden></aside>\n<script type=\"application/json\" id=\"report\">";
     out += report_json(m);
     out += "</script>\n<script>";
     out += page::kChartJs;

@@ -70,6 +70,7 @@ std::string report_json(const ReportModel& m) {
         json.field("tensor", r.tensor).field("name", r.name);
         field(json, "site", r.site);
         json.field("bytes", r.bytes).flag("persistent", r.persistent);
+        if (r.page) json.flag("page", true);
         json.field("born_ns", r.born_ns).field("dead_ns", r.dead_ns);
         json.key("uses").array();
         for (const std::int64_t op : r.uses) json.value(op);

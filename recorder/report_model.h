@@ -102,6 +102,7 @@ struct ReportModel {
         std::string site;
         std::int64_t bytes = 0;
         bool persistent = false;
+        bool page = false;         ///< holds small buffers, which are rows of their own
         std::int64_t born_ns = 0;        ///< persistent: 0
         std::int64_t dead_ns = 0;        ///< persistent: end of the iteration
         std::vector<std::int64_t> uses;  ///< ops that touch it, rising; of very many the first

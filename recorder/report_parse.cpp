@@ -155,6 +155,7 @@ ReportModel parse_report_json(const std::string& text) {
         o.text("site", r.site, false);
         o.number("bytes", r.bytes);
         o.flag("persistent", r.persistent);
+        if (o.has("page")) o.flag("page", r.page);
         o.number("born_ns", r.born_ns);
         o.number("dead_ns", r.dead_ns);
         o.numbers("uses", r.uses);

@@ -285,7 +285,7 @@ std::vector<ReportSection> report_sections(const ReportModel& m) {
     const auto add = [&](ReportSection s) {
         if (!s.lines.empty() || !s.tables.empty() || !s.paragraphs.empty()) sections.push_back(std::move(s));
     };
-    add({"In short", {}, {}, report_verdict(m)});
+    add({kVerdictTitle, {}, {}, report_verdict(m)});
     add(device_section(m));
     add(time_section(m));
     add(stall_section(m));

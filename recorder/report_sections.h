@@ -29,6 +29,9 @@ struct ReportSection {
     std::vector<std::string> paragraphs;
 };
 
+/// The section of sentences that comes first, where there are any.
+inline constexpr const char* kVerdictTitle = "In short";
+
 std::vector<ReportSection> report_sections(const ReportModel& model);
 
 /// "1.18 MiB", "12 bytes".
