@@ -1,5 +1,6 @@
 #include "recorder/json_writer.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace swapadvisor {
@@ -110,6 +111,16 @@ JsonWriter& JsonWriter::boolean(bool b) {
     separate();
     out_ += b ? "true" : "false";
     return *this;
+}
+
+std::string valid_utf8(std::string_view text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size();) {
+        const std::size_t length = utf8_length(text.substr(i));
+        out += length > 0 ? text.substr(i, length) : std::string_view("\xEF\xBF\xBD");
+        i += std::max<std::size_t>(length, 1);
+    }
+    return out;
 }
 
 }  // namespace swapadvisor

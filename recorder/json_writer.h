@@ -48,4 +48,7 @@ class JsonWriter {
 /// result may stand inside an HTML script.
 std::string json_string(std::string_view text);
 
+/// Bytes that are no UTF-8 become U+FFFD.
+std::string valid_utf8(std::string_view text);
+
 }  // namespace swapadvisor

@@ -44,6 +44,8 @@ inline constexpr ReportField kRunFields[] = {
     {"iterations", "iterations seen", ReportUnit::count, &ReportModel::iterations},
     {"planned_iterations", "iterations that followed a plan", ReportUnit::count,
      &ReportModel::planned_iterations},
+    {"plan_began_op", "ops before the first that followed a plan", ReportUnit::count,
+     &ReportModel::plan_began_op},
     {"ops_per_iteration", "ops per iteration", ReportUnit::count, &ReportModel::ops_per_iteration},
     {"divergences", "divergences from the plan", ReportUnit::count, &ReportModel::divergences},
     {"strict_faults", "uses that recording had missed", ReportUnit::count, &ReportModel::strict_faults},
@@ -54,7 +56,6 @@ inline constexpr ReportField kOtherFields[] = {
     {"pid", "process", ReportUnit::count, &ReportModel::pid},
     {"rank", "rank", ReportUnit::count, &ReportModel::rank},
     {"peak_op", "op at the peak", ReportUnit::count, &ReportModel::peak_op},
-    {"plan_began_op", "ops before the plan", ReportUnit::count, &ReportModel::plan_began_op},
     {"least_limit_bytes", "least memory to run in", ReportUnit::bytes, &ReportModel::least_limit_bytes},
     {"enough_bytes", "enough for 95 % of the speed", ReportUnit::bytes, &ReportModel::enough_bytes},
 };

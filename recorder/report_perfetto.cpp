@@ -1,6 +1,7 @@
 #include "recorder/report_perfetto.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "recorder/json_writer.h"
 
@@ -34,9 +35,9 @@ class Events {
         out_ += ",\"ts\":" + microseconds(start) +
                 ",\"dur\":" + microseconds(std::max<std::int64_t>(duration, 1)) + ",\"args\":{" + args + "}}";
     }
-    void counter(const char* name, std::int64_t ns, std::int64_t value) {
+    void counter(const char* name, std::int64_t ns, std::int64_t value, const char* unit = "bytes") {
         begin("C", name, 0);
-        out_ += ",\"ts\":" + microseconds(ns) + ",\"args\":{\"bytes\":" + std::to_string(value) + "}}";
+        out_ += ",\"ts\":" + microseconds(ns) + ",\"args\":{\"" + unit + "\":" + std::to_string(value) + "}}";
     }
     /// An arrow between the slices that begin at these times.
     void flow(std::int64_t from_tid, std::int64_t from_ns, std::int64_t to_tid, std::int64_t to_ns) {
@@ -85,11 +86,14 @@ std::string report_perfetto(const ReportModel& m) {
     const auto lane = [&](const ReportModel::OpRow& op) {
         return kFirstStream + std::clamp<std::int64_t>(op.stream, 0, streams - 1);
     };
+    std::unordered_map<std::int64_t, const std::string*> why;
+    for (const auto& stall : m.stalls) why[stall.op] = &stall.why;
     for (const auto& op : m.ops) {
         if (op.stall_ns > 0)
-            events.slice(lane(op), "(waiting for copies)",
-                         std::max<std::int64_t>(op.start_ns - op.stall_ns, 0), op.stall_ns,
-                         number("op", op.op));
+            events.slice(
+                lane(op), "(waiting for copies)", std::max<std::int64_t>(op.start_ns - op.stall_ns, 0),
+                op.stall_ns,
+                number("op", op.op) + (why.count(op.op) ? ",\"why\":" + json_string(*why[op.op]) : ""));
         events.slice(lane(op), op.name, std::max<std::int64_t>(op.start_ns, 0), op.duration_ns,
                      number("op", op.op) + "," + number("touched_bytes", op.touched_bytes) + "," +
                          number("in_bytes", op.in_bytes) + "," + number("out_bytes", op.out_bytes));
@@ -99,12 +103,17 @@ std::string report_perfetto(const ReportModel& m) {
                    ? &m.ops[static_cast<std::size_t>(position)]
                    : nullptr;
     };
+    std::unordered_map<std::int64_t, const std::string*> site_of;
+    for (const auto& b : m.buffers)
+        if (!b.site.empty()) site_of[b.tensor] = &b.site;
     for (const auto& swap : m.swaps) {
         if (swap.kind == "drop") continue;
         const bool in = swap.kind == "in";
         const std::int64_t tid = in ? kInLane : kOutLane;
-        events.slice(tid, swap.kind + " " + swap.name, swap.start_ns, swap.end_ns - swap.start_ns,
-                     number("bytes", swap.bytes));
+        std::string args = number("bytes", swap.bytes);
+        if (const auto site = site_of.find(swap.tensor); site != site_of.end())
+            args += ",\"site\":" + json_string(*site->second);
+        events.slice(tid, swap.kind + " " + swap.name, swap.start_ns, swap.end_ns - swap.start_ns, args);
         if (const auto* after = op_at(swap.after_op))
             events.flow(lane(*after), std::max<std::int64_t>(after->start_ns, 0), tid, swap.start_ns);
         // What arrives for the next iteration's start has its user behind it.
@@ -112,7 +121,18 @@ std::string report_perfetto(const ReportModel& m) {
             before && before->start_ns >= swap.start_ns)
             events.flow(tid, swap.start_ns, lane(*before), std::max<std::int64_t>(before->start_ns, 0));
     }
+    const std::int64_t end = m.timeline.empty() ? 0 : m.timeline.back().ns;
+    if (m.limit_bytes > 0 && end > 0)
+        for (const std::int64_t ns : {std::int64_t{0}, end}) events.counter("limit", ns, m.limit_bytes);
+    std::int64_t stalled = 0;
+    for (const auto& op : m.ops)
+        if (op.stall_ns > 0) {
+            events.counter("stalled", std::max<std::int64_t>(op.start_ns - op.stall_ns, 0), stalled, "ns");
+            stalled += op.stall_ns;
+            events.counter("stalled", op.start_ns, stalled, "ns");
+        }
     for (const auto& s : m.timeline) {
+        events.counter("live", s.ns, s.live_bytes);
         events.counter("resident", s.ns, s.resident_bytes);
         events.counter("swapped", s.ns, s.swapped_bytes);
         events.counter("pinned", s.ns, s.pinned_bytes);

@@ -37,20 +37,36 @@ class Explainer {
         stall.op = op.op;
         stall.stall_ns = op.stall_ns;
         const std::int64_t from = op.start_ns - op.stall_ns;
-        const Swap* copy = nullptr;
-        for (const Swap* in : ins_)
-            if (in->before_op == op.op && in->end_ns > from && in->start_ns < op.start_ns) copy = in;
-        if (copy) {
-            late(stall, *copy, from);
-        } else if (const Swap* out = last_ending(outs_, from, op.start_ns)) {
+        // Where times are estimates no copy may end in time: then the one that is for this op, or the last begun.
+        const Swap *copy = nullptr, *late_copy = nullptr, *begun = nullptr;
+        for (const Swap* in : ins_) {
+            if (in->before_op != op.op) continue;
+            late_copy = in;
+            if (in->end_ns > from && in->start_ns < op.start_ns) copy = in;
+        }
+        const Swap* out = last_ending(outs_, from, op.start_ns);
+        if (!out)
+            for (const Swap* o : outs_)
+                if (o->after_op != kUnknown && o->after_op < op.op &&
+                    (!begun || o->after_op >= begun->after_op))
+                    begun = o;
+        if (!out) out = begun;
+        if (copy || (late_copy && out == begun)) {
+            late(stall, copy ? *copy : *late_copy, from);
+        } else if (out) {
             stall.tensor = out->tensor;
             stall.cause = "room";
-            stall.why = "its new buffers take the place of " + out->name +
-                        ", which is still being copied out (" + short_bytes_text(out->bytes) + ")";
+            stall.why = "its new buffers take places that are being copied out, the last of " + out->name +
+                        " (" + short_bytes_text(out->bytes) + ")";
             stall.remedy = short_bytes_text(out->bytes) + " more memory";
+        } else if (const Swap* in = running(op.start_ns)) {
+            stall.tensor = in->tensor;
+            stall.cause = "bus";
+            stall.why = "the copy in of " + in->name + " (" + short_bytes_text(in->bytes) + ") is under way";
+            stall.remedy = "fewer copies (more memory) or a faster link";
         } else {
             stall.cause = "unknown";
-            stall.why = "no copy of this iteration ends when it starts";
+            stall.why = "no copy of this iteration is before it";
         }
         return stall;
     }
@@ -71,6 +87,13 @@ class Explainer {
                                        [](const Swap*a, std::int64_t t) { return a->end_ns < t; });
              s != swaps.end() && (*s)->end_ns <= time + 1; ++s)
             if (!found || (*s)->tensor == tensor) found = *s;
+        return found;
+    }
+    // The last copy in that had begun by then and was not long over.
+    const Swap* running(std::int64_t time) const {
+        const Swap* found = nullptr;
+        for (const Swap* in : ins_)
+            if (in->start_ns < time && 2 * in->end_ns - in->start_ns >= time) found = in;
         return found;
     }
     const Op* op_at(std::int64_t index) const {

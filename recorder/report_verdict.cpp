@@ -70,8 +70,21 @@ std::string bounds(const ReportModel& m) {
     return text;
 }
 
-// The innermost two frames of a call site.
-std::string short_site(const std::string& site) {
+std::string first_function(const std::string& site) {
+    const std::string frame = site.substr(0, site.find(" < "));
+    return frame.substr(0, frame.rfind(' '));
+}
+
+// The innermost two frames of a call site; without a program's own allocator, which all call sites at the peak end in.
+std::string short_site(const ReportModel& m, std::string site) {
+    std::size_t named = 0;
+    bool shared = true;
+    for (const auto& entry : m.peak) {
+        named += !entry.site.empty();
+        shared = shared && (entry.site.empty() || first_function(entry.site) == first_function(site));
+    }
+    if (const std::size_t next = site.find(" < "); shared && named > 1 && next != std::string::npos)
+        site.erase(0, next + 3);
     std::size_t end = site.find(" < ");
     if (end != std::string::npos) end = site.find(" < ", end + 1);
     return site.substr(0, end);
@@ -82,14 +95,14 @@ std::string holder(const ReportModel& m) {
     const auto& most = m.peak.front();
     return "At the peak " + per_cent(most.bytes, m.peak_bytes) + " is held by " +
            (most.buffers == 1 ? "one buffer" : std::to_string(most.buffers) + " buffers") + " of " +
-           (most.site.empty() ? "an unknown call site" : short_site(most.site)) + ".";
+           (most.site.empty() ? "an unknown call site" : short_site(m, most.site)) + ".";
 }
 
 std::string growth(const ReportModel& m) {
     if (m.growing.empty()) return "";
     const auto& most = m.growing.front();
     return "With each iteration " + size_of(most.bytes_per_iteration) + " more are held by buffers of " +
-           (most.site.empty() ? "an unknown call site" : short_site(most.site)) + ".";
+           (most.site.empty() ? "an unknown call site" : short_site(m, most.site)) + ".";
 }
 
 }  // namespace

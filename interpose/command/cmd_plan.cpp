@@ -55,12 +55,14 @@ int cmd_plan(int argc, char** argv) {
         choice.fit(input, limit);
         check_folder(output);  // before the search, not after it
         Effort effort;
-        planner::Plan plan = search(graph, choice.options, json, effort);
-        PlanFigures figures = judge(graph, plan, bound_seconds);
-        PlannerChoice::finish(input, limit, plan);
+        const planner::Plan plan = search(graph, choice.options, json, effort);
+        // What was found is safe before anything else takes time; whoever ended the search does not want to wait for a bound.
+        planner::Plan whole = plan;
+        PlannerChoice::finish(input, limit, whole);
+        write_file(output, planner::to_json(whole));
+        PlanFigures figures = judge(graph, plan, effort.interrupted ? 0 : bound_seconds);
         figures.limit_bytes = limit;
         figures.effort = std::move(effort);
-        write_file(output, planner::to_json(plan));
         // The table must not mix with a plan on standard output.
         std::FILE* to = output == "-" ? stderr : stdout;
         if (json) {

@@ -159,6 +159,7 @@ planner::Plan search(const planner::Graph& graph, planner::PlanOptions options, 
     planner::Effort whole;
     planner::Plan plan = planner::make_plan(graph, options, whole);
     effort.spent = whole.spent();
+    effort.interrupted = interrupted;
     std::signal(SIGINT, previous_interrupt);
     std::signal(SIGTERM, previous_termination);
     return plan;

@@ -26,6 +26,7 @@ struct PlannerChoice {
 /// What a search took, and its best plan against that: one entry per improvement.
 struct Effort {
     planner::Spent spent;
+    bool interrupted = false;
     std::vector<std::pair<planner::Spent, std::int64_t>> best_ns;
 };
 

@@ -33,7 +33,10 @@ const page = (() => {
   const rank = new Map(owners.map((o, i) => [o.site, i]));
   const ownerColor = (site) => { const r = rank.get(site || ""); return color(r < colours ? "owner" + r : "owner-rest"); };
   const frames = (site) => (site ? site.split(" < ") : ["(unknown call site)"]);
-  const brief = (site) => frames(site).slice(0, 2).join(" < ");
+  // A program's own allocator is at the inner end of all its call sites, and says nothing.
+  const inner = (site) => frames(site)[0].replace(/ [^ ]*$/, "");
+  const named = owners.filter((o) => o.site), shared = named.length > 1 && named.every((o) => inner(o.site) === inner(named[0].site)) ? 1 : 0;
+  const brief = (site) => frames(site).slice(site ? Math.min(shared, frames(site).length - 1) : 0).slice(0, 2).join(" < ");
 
   // from, to: the stretch of the iteration that the charts show. sites: a set of call sites, or null for all.
   const state = { from: 0, to: end, search: "", sites: null };

@@ -125,6 +125,7 @@
     const all = boxOptions(y, (b) => [b.name + ": " + bytes(b.bytes) + ", " + time(b.born_ns) + " to " + time(b.dead_ns), ...page.frames(b.site).slice(0, 4)], (b) => page.showBuffer(b.tensor));
     all.plugins.legend.labels.filter = (item) => item.index === undefined;
     all.plugins.legend.align = "start";
+    all.plugins.legend.display = window.innerWidth > 640;
     draw("buffers", { type: "scatter", data: { datasets: sets }, options: all, plugins: [boxes] });
   }
   function drawLanes() {
@@ -149,9 +150,19 @@
     const of = (value) => points.map((s) => ({ x: s.x, y: value(s) }));
     const sets = [line("live at most", of((s) => s.most_live_bytes), "live"), line("live at least", of((s) => s.least_live_bytes), "live", { borderDash: [2, 3] }),
                   line("on the device at most", of((s) => s.most_resident_bytes), "resident")];
+    // Over the last whole iteration: within one, copies come in bursts.
+    const each = (field) => {
+      let first = 0, sum = 0, covered = 0;
+      return points.map((s) => {
+        sum += s[field];
+        covered += s.ops;
+        while (covered - points[first].ops >= perIteration) { sum -= points[first][field]; covered -= points[first].ops; first++; }
+        return { x: s.x, y: (sum * perIteration) / covered };
+      }).filter((p) => p.x >= perIteration);
+    };
     const copies = points.some((s) => s.in_bytes + s.out_bytes > 0);
     if (copies && perIteration)
-      sets.push(line("copied in per iteration", of((s) => (s.in_bytes * perIteration) / s.ops), "in", { borderDash: [1, 2] }), line("copied out per iteration", of((s) => (s.out_bytes * perIteration) / s.ops), "out", { borderDash: [1, 2] }));
+      sets.push(line("copied in per iteration", each("in_bytes"), "in", { borderDash: [1, 2] }), line("copied out per iteration", each("out_bytes"), "out", { borderDash: [1, 2] }));
     const most = Math.max(...points.map((s) => s.most_live_bytes));
     if (report.limit_bytes && report.limit_bytes < 3 * most) sets.push(level("limit", report.limit_bytes, ops, "limit"));
     if (report.plan_began_op !== undefined)

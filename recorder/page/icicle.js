@@ -44,7 +44,7 @@
       cell.style.left = 100 * left + "%";
       cell.style.width = 100 * width + "%";
       cell.style.top = depth * rowHeight + "px";
-      if (node !== root) cell.style.setProperty("--hue", hue(moduleOf(node.name)));
+      if (node !== root) cell.style.setProperty("--hue", hue(mode.dataset.by === "module" ? node.name : node.name.replace(/ [^ ]*$/, "")));
       else cell.classList.add("all");
       if (page.state.search && !node.name.toLowerCase().includes(page.state.search)) cell.classList.add("dim");
       box.append(cell);

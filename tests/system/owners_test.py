@@ -3,6 +3,7 @@
 
 import json
 import os
+import pickle
 import re
 import subprocess
 
@@ -104,6 +105,29 @@ def _():
             at = re.fullmatch(rf"{re.escape(place)} model\.py:(\d+)", frames[1])
             assert at and f"grab({size} <<" in line[int(at[1])], frames
             assert "ffi" not in sites[size] and "threading.py" not in sites[size] and ".so" not in sites[size], frames
+
+
+@suite.test("PyTorch's snapshot of the same: what is live at most is the report's peak, by Python's frames; Perfetto has the counters")
+def _():
+    trace, snapshot, perfetto = (os.path.join(suite.scratch, name) for name in ("run.trace", "snapshot.pickle", "perfetto.json"))
+    report_of("python3", write("model.py", PYTHON))
+    for words in (["--memory-viz", "-o", snapshot], ["--perfetto", "-o", perfetto]):
+        equal(suite.run([COMMAND, "report", trace, *words]).returncode, 0)
+    with open(snapshot, "rb") as file:
+        shot = pickle.load(file)
+    live = peak = 0
+    frames = set()
+    for event in shot["device_traces"][0]:
+        live += {"alloc": event["size"], "free_completed": -event["size"]}.get(event["action"], 0)
+        peak = max(peak, live)
+        frames |= {(f["name"], f["filename"], f["line"]) for f in event["frames"]}
+    equal((peak, live), (28 << 20, sum(s["active_size"] for s in shot["segments"])))
+    assert ("grab", "model.py", 8) in frames and any(f[0] == "Model.forward" for f in frames), frames
+    with open(perfetto) as file:
+        events = json.load(file)["traceEvents"]
+    counters = {e["name"] for e in events if e["ph"] == "C"}
+    assert {"live", "resident", "limit"} <= counters, counters
+    equal(max(e["args"]["bytes"] for e in events if e["name"] == "live"), 28 << 20)
 
 
 @suite.test("inlined C++ functions, each with its line; none of the C library's")

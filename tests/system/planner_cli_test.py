@@ -3,6 +3,9 @@
 import json
 import os
 import random
+import signal
+import subprocess
+import time
 
 from tap import Suite, equal
 
@@ -193,6 +196,27 @@ def more_memory():
     equal(figures["transfers"], 0)
     done = swapadvisor("simulate", path, plan, code=1)  # on the device as it is, it is no plan
     assert "more than the device's memory" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+@suite.test("SIGTERM and Ctrl-C end a search with its best plan; one that comes later finds the plan written")
+def signals():
+    for number, words, ended in ((signal.SIGTERM, ["--seconds", "1000"], 0), (signal.SIGINT, ["--seconds", "1000"], 0),
+                                 (signal.SIGTERM, ["--planner", "fast", "--bound-seconds", "1000"], -signal.SIGTERM)):
+        plan = scratch("stopped.plan")
+        if os.path.exists(plan):
+            os.remove(plan)
+        process = subprocess.Popen([suite.path("swapadvisor"), "plan", GRAPH, "-o", plan, "--memory", MEMORY, *words], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        if ended:
+            while process.poll() is None and not os.path.exists(plan):
+                time.sleep(0.02)
+        else:
+            time.sleep(1)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode in (0, ended), process.returncode  # a bound may be quick
+        assert ended or "period" in out, out
+        swapadvisor("simulate", GRAPH, plan)
 
 
 @suite.test("the best plan against processor time, which can be the budget")
