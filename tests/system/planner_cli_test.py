@@ -260,4 +260,51 @@ def _():
     assert not [name for name in os.listdir(suite.scratch) if name.startswith("old.plan.")]
 
 
+def training_step(layers=10, mib=32):
+    """Forward, backward, and the updates last: what an order of its own makes faster. As a trace gives it to the planner."""
+    tensors = [{"id": i, "bytes": mib << 20, "persistent": i < layers} for i in range(3 * layers)]  # weights, activations, gradients
+    ops = [{"name": "forward", "reads": [i] + ([layers + i - 1] if i else []), "writes": [layers + i]} for i in range(layers)]
+    ops += [{"name": "backward", "reads": [i, layers + i], "writes": [2 * layers + i]} for i in reversed(range(layers))]
+    ops += [{"name": "update", "reads": [2 * layers + i, i], "writes": [i]} for i in range(layers)]
+    ops = [{"id": k, "duration_ns": 1_000_000, **op} for k, op in enumerate(ops)]
+    program = [[str(op["id"]), op["name"], op["reads"] + op["writes"]] for op in ops]
+    return {**layers_header("step"), "tensors": tensors, "ops": ops, "resident_bytes": 4 << 20, "program": program}
+
+
+def layers_header(name):
+    return {k: v for k, v in layers(1).items() if k not in ("tensors", "ops", "name")} | {"name": name}
+
+
+@suite.test("what a run can follow is planned by default: no other order unless the runtime may, no remaps; --ideal frees both")
+def runnable():
+    step = training_step()
+    count = len(step["ops"])
+    waiting = [{**op, "issue_ns": 5_000 * k, **({"host_waits": True} if k == 20 else {})} for k, op in enumerate(step["ops"])]
+    keeping = [{**op, **({"keeps_order": 1} if op["name"] != "forward" else {})} for op in step["ops"]]
+    found = {}
+    for title, graph, options in (("plain", step, []), ("may", step | {"may_reorder": True}, []), ("must not", step | {"may_reorder": False}, []),
+                                  ("asked not to", step | {"may_reorder": True}, ["--no-reorder"]), ("ideal", step, ["--ideal"]),
+                                  ("waits", step | {"may_reorder": True, "ops": waiting}, []),
+                                  ("keeps", step | {"may_reorder": True, "ops": keeping}, [])):
+        path, plan = scratch("step.json", graph), scratch("step.plan")
+        figures = json.loads(swapadvisor("plan", path, "-o", plan, "--memory", "480MiB", "--generations", 2, "--bound-seconds", 0, "--json",
+                                         *options).stdout)
+        swapadvisor("simulate", path, plan)
+        with open(plan) as text:
+            found[title] = json.load(text) | {"period": figures["period_ns"]}
+        if title != "ideal":
+            equal((figures["remaps"], found[title]["resident_bytes"], len(found[title]["program"])), (0, 4 << 20, count), title)
+            equal(found[title]["pool"]["chunk_bytes"] % (2 << 20), 0, title)
+    for title in ("plain", "must not", "asked not to"):
+        equal(found[title]["schedule"], list(range(count)), title)
+    for title in ("may", "ideal", "keeps", "waits"):
+        equal(found[title].get("ideal", False), title == "ideal", title)
+        assert found[title]["period"] <= 1.02 * found["plain"]["period"], (title, found[title]["period"], found["plain"]["period"])
+    for title in ("may", "ideal"):
+        assert found[title]["schedule"] != list(range(count)), title
+        assert found[title]["period"] < 0.95 * found["plain"]["period"], (title, found[title]["period"], found["plain"]["period"])
+    equal(sorted(found["waits"]["schedule"][:20]), list(range(20)), "no op crosses the wait")
+    equal([op for op in found["keeps"]["schedule"] if op >= 10], list(range(10, count)), "those that keep their order")
+
+
 suite.main()
