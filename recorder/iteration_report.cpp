@@ -4,34 +4,13 @@
 #include <map>
 
 #include "recorder/history.h"
+#include "recorder/names.h"
 #include "recorder/report_stalls.h"
 
 namespace swapadvisor {
 namespace {
 
 using Index = std::size_t;
-
-// "void ns::kernel<4, float>(float*, int)" -> "ns::kernel<4, float>"
-std::string short_function_name(const std::string& name) {
-    std::size_t begin = 0, end = name.size();
-    int depth = 0;
-    for (std::size_t i = 0; i < name.size(); ++i) {
-        const char c = name[i];
-        if (c == '<') ++depth;
-        if (c == '>' && depth > 0) --depth;
-        if (depth > 0) continue;
-        if (c == '(') {
-            if (name.compare(i, 21, "(anonymous namespace)") == 0) {
-                i += 20;
-                continue;
-            }
-            end = i;
-            break;
-        }
-        if (c == ' ') begin = i + 1;
-    }
-    return end > begin ? name.substr(begin, end - begin) : name;
-}
 
 // When each op starts and ends, stalls before it included.
 std::int64_t lay_out_ops(ReportModel& m, const Iteration& it, const GraphNames& names,

@@ -42,4 +42,25 @@ std::string without_arguments(std::string_view name) {
     return text;
 }
 
+std::string short_function_name(const std::string& name) {
+    std::size_t begin = 0, end = name.size();
+    int depth = 0;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        const char c = name[i];
+        if (c == '<') ++depth;
+        if (c == '>' && depth > 0) --depth;
+        if (depth > 0) continue;
+        if (c == '(') {
+            if (name.compare(i, 21, "(anonymous namespace)") == 0) {
+                i += 20;
+                continue;
+            }
+            end = i;
+            break;
+        }
+        if (c == ' ') begin = i + 1;
+    }
+    return end > begin ? name.substr(begin, end - begin) : name;
+}
+
 }  // namespace swapadvisor

@@ -162,7 +162,7 @@ struct ReportModel {
     struct GrowthRow {
         std::string site;
         std::int64_t from_bytes = 0, to_bytes = 0;  ///< held at least, early on and at the end
-        std::int64_t bytes_per_iteration = 0;
+        std::int64_t bytes_per_iteration = 0;  ///< 0: no iteration is known
         bool operator==(const GrowthRow&) const = default;
     };
     std::vector<GrowthRow> growing;  ///< call sites that hold more with each iteration, most first

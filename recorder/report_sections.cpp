@@ -182,7 +182,7 @@ ReportSection stall_section(const ReportModel& m) {
 }
 
 ReportSection growth_section(const ReportModel& m) {
-    ReportSection s{"What grows with each iteration", {}, {}, {}};
+    ReportSection s{"What grows all the time", {}, {}, {}};
     if (m.growing.empty()) return s;
     ReportTable table{"",
                       {"per iteration", "early on", "at the end", "allocated at"},
@@ -191,8 +191,9 @@ ReportSection growth_section(const ReportModel& m) {
                       rows_left_out(m.growing.size())};
     for (std::size_t i = 0; i < std::min(kRowsShown, m.growing.size()); ++i) {
         const auto& g = m.growing[i];
-        table.rows.push_back({short_bytes_text(g.bytes_per_iteration), short_bytes_text(g.from_bytes),
-                              short_bytes_text(g.to_bytes), g.site.empty() ? "(unknown)" : cut(g.site, 160)});
+        table.rows.push_back({g.bytes_per_iteration > 0 ? short_bytes_text(g.bytes_per_iteration) : "",
+                              short_bytes_text(g.from_bytes), short_bytes_text(g.to_bytes),
+                              g.site.empty() ? "(unknown)" : cut(g.site, 160)});
     }
     s.tables.push_back(std::move(table));
     return s;

@@ -101,8 +101,12 @@ std::string holder(const ReportModel& m) {
 std::string growth(const ReportModel& m) {
     if (m.growing.empty()) return "";
     const auto& most = m.growing.front();
-    return "With each iteration " + size_of(most.bytes_per_iteration) + " more are held by buffers of " +
-           (most.site.empty() ? "an unknown call site" : short_site(m, most.site)) + ".";
+    const std::string who = most.site.empty() ? "an unknown call site" : short_site(m, most.site);
+    if (most.bytes_per_iteration > 0)
+        return "With each iteration " + size_of(most.bytes_per_iteration) + " more are held by buffers of " +
+               who + ".";
+    return "More and more is held by buffers of " + who + ": " + size_of(most.from_bytes) + " early on, " +
+           size_of(most.to_bytes) + " at the end.";
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ std::vector<RunCourse::Growth> RunCourse::growing(std::int64_t ops_per_iteration
     constexpr std::int64_t kLeast = 16 << 10;
     std::vector<Growth> found;
     // A stretch must hold whole iterations.
-    if (stretches_ < kFewest || ops_per_iteration <= 0 || stretch_ops_ < 2 * ops_per_iteration) return found;
+    if (stretches_ < kFewest || stretch_ops_ < std::max<std::int64_t>(2 * ops_per_iteration, 4)) return found;
     const std::size_t first = stretches_ / 4;
     for (const auto& [site, s] : sites_) {
         std::size_t rises = 0, falls = 0;
@@ -93,6 +93,10 @@ std::vector<RunCourse::Growth> RunCourse::growing(std::int64_t ops_per_iteration
         const std::int64_t from = s.leasts[first], to = s.leasts[stretches_ - 1];
         const std::size_t steps = stretches_ - 1 - first;
         if (falls > 0 || rises * 4 < steps * 3 || to - from < kLeast) continue;
+        if (ops_per_iteration <= 0) {
+            found.push_back({site, from, to, 0});
+            continue;
+        }
         const double iterations = static_cast<double>(steps) * static_cast<double>(stretch_ops_) /
                                   static_cast<double>(ops_per_iteration);
         found.push_back(

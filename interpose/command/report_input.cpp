@@ -78,9 +78,12 @@ ReportModel load_report(const std::string& path, const std::string& graph_path) 
     try {
         const planner::Plan plan = planner::parse_plan(text);
         if (graph_path.empty()) return report_of_plan(plan);
-        if (looks_like_trace(graph_path))
-            return report_of_plan(plan, planner::parse_graph(trace_to_graph_json(graph_path, plan.limit_bytes,
-                                                                                 is_ideal(plan))));
+        if (looks_like_trace(graph_path)) {
+            const TraceAnalysis trace = analyse_with_progress(graph_path);
+            if (!trace.iteration) throw std::runtime_error(graph_path + " holds no repeating iteration");
+            return report_of_plan(
+                plan, planner::parse_graph(trace_graph_json(trace, plan.limit_bytes, is_ideal(plan))));
+        }
         return report_of_plan(plan, planner::parse_graph(read_file(graph_path)));
     } catch (const planner::PlanError& error) {
         throw std::runtime_error(path + ": " + error.what());

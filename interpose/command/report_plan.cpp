@@ -7,6 +7,7 @@
 #include "planner/machine/simulator.h"
 #include "planner/planner.h"
 #include "recorder/iteration_report.h"
+#include "recorder/names.h"
 #include "recorder/report_stalls.h"
 
 namespace swapadvisor::command {
@@ -28,7 +29,7 @@ void fill_ops(ReportModel& m, const Plan& plan, const Graph& graph, const SimRes
         const planner::Op& op = graph.ops[plan.schedule[p]];
         ReportModel::OpRow row;
         row.op = static_cast<std::int64_t>(p);
-        row.name = op.name;
+        row.name = short_function_name(op.name);
         row.stream = op.stream;
         row.start_ns = sim.op_start[p];
         row.duration_ns = op.duration_ns;

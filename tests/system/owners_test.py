@@ -130,6 +130,22 @@ def _():
     equal(max(e["args"]["bytes"] for e in events if e["name"] == "live"), 28 << 20)
 
 
+@suite.test("what grows with each iteration is named, and nothing else")
+def _():
+    leaking = PYTHON.replace("def step():", "kept = []\ndef leak():\n    kept.append(grab(1 << 20))\ndef step():\n    leak()").replace("range(30)", "range(80)")
+    for report in report_of("python3", write("leak.py", leaking)):
+        equal([g["site"].split(":")[0] for g in report["growing"]], ["grab leak.py"], report["growing"])
+        grown = report["growing"][0]
+        assert "leak leak.py" in grown["site"] and grown["to_bytes"] - grown["from_bytes"] > 40 << 20, grown
+        run = report["run"]
+        assert sum(sample["ops"] for sample in run) > 300, run
+        assert max(s["most_live_bytes"] for s in run) == report["peak_bytes"] and run[-1]["least_live_bytes"] > run[0]["least_live_bytes"] + (60 << 20), run[-1]
+    for report in report_of("python3", write("model.py", PYTHON.replace("range(30)", "range(80)"))):
+        equal(report["growing"], [])
+    text = suite.run([COMMAND, "report", os.path.join(suite.scratch, "run.trace")]).stdout
+    assert "grows" not in text and "More and more" not in text, text
+
+
 @suite.test("inlined C++ functions, each with its line; none of the C library's")
 def _():
     source, program = write("inlined.cpp", CPP), os.path.join(suite.scratch, "inlined")
