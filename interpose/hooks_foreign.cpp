@@ -17,7 +17,11 @@ CUresult hook_cuMemHostUnregister(Entry entry, Fn_cuMemHostUnregister real, void
 }
 
 CUresult hook_cuMemUnmap(Entry entry, Fn_cuMemUnmap real, CUdeviceptr address, size_t bytes) {
-    if (Runtime* const runtime = runtime_for(entry)) runtime->foreign_memory_goes(address, bytes);
+    if (Runtime* const runtime = runtime_for(entry)) {
+        // As for any memory that did not come from cuMemMap; what is mapped there is ours.
+        if (runtime->is_managed(address)) return CUDA_ERROR_INVALID_VALUE;
+        runtime->foreign_memory_goes(address, bytes);
+    }
     return real(address, bytes);
 }
 

@@ -8,13 +8,15 @@ namespace swapadvisor {
 CUresult hook_cuMemPoolCreate(Entry entry, Fn_cuMemPoolCreate real, CUmemoryPool* pool,
                               const CUmemPoolProps* props) {
     const CUresult result = real(pool, props);
-    if (result == CUDA_SUCCESS && runtime_for(entry) && !pool_can_be_served(*props)) leave_pool(*pool);
+    if (result != CUDA_SUCCESS || !runtime_for(entry)) return result;
+    forget_pool(*pool);  // the handle may have been another's, which was destroyed
+    if (!pool_can_be_served(*props)) leave_pool(*pool);
     return result;
 }
 
 CUresult hook_cuMemPoolDestroy(Entry, Fn_cuMemPoolDestroy real, CUmemoryPool pool) {
     const CUresult result = real(pool);
-    if (result == CUDA_SUCCESS) forget_pool(pool);
+    if (result == CUDA_SUCCESS) leave_pool(pool);  // the driver says what is wrong with a use of it
     return result;
 }
 

@@ -274,6 +274,16 @@ CUresult RuntimeState::free_at(CUdeviceptr address) {
     return CUDA_SUCCESS;
 }
 
+bool RuntimeState::out_of_bounds(CUdeviceptr address, std::size_t bytes) const {
+    if (address == 0 || bytes == 0 || !maybe_managed(address)) return false;
+    if (const Buffer* const buffer = find(address); buffer != nullptr && !buffer->freed)
+        return address < buffer->address || address - buffer->address > buffer->bytes ||
+               bytes > buffer->bytes - (address - buffer->address);
+    for (const auto& m : contexts)
+        if (m->residency && m->residency->addresses().contains(address)) return true;
+    return false;
+}
+
 // The driver's own waits for the device, and programs come to rely on it: for copies to the host and for kernels that
 // write memory of the host. What only the device can see needs no wait. The lock is given up meanwhile.
 void RuntimeState::wait_for_what_host_sees(std::unique_lock<std::mutex>& lock) {
@@ -392,6 +402,40 @@ std::optional<CUresult> Runtime::pointer_attribute(void* data, CUpointer_attribu
             return CUDA_SUCCESS;
         case CU_POINTER_ATTRIBUTE_MAPPED:
             *static_cast<unsigned*>(data) = 1;
+            return CUDA_SUCCESS;
+        // What follows is as for plain device memory. The driver could only tell of what is mapped there now.
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+            if (buffer->escaped != nullptr) return std::nullopt;  // by setting it, perhaps: the driver knows
+            *static_cast<unsigned*>(data) = 0;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+            *static_cast<unsigned long long*>(data) = buffer->id;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+            *static_cast<CUdeviceptr*>(data) = buffer->address;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+            *static_cast<std::size_t*>(data) = buffer->bytes;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+            *static_cast<unsigned long long*>(data) = CU_MEM_HANDLE_TYPE_NONE;
+            return CUDA_SUCCESS;
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
+            CUdevice device = -1;
+            const bool open = state.api.cuCtxGetDevice_(&device) == CUDA_SUCCESS &&
+                              buffer->owner->memory().is_open_to(device);
+            *static_cast<unsigned*>(data) =
+                open ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+            return CUDA_SUCCESS;
+        }
+        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+            *static_cast<CUmemoryPool*>(data) = nullptr;
+            return CUDA_SUCCESS;
+        // Mapped memory cannot be exported so (cuIpcGetMemHandle refuses it): who asks first goes another way.
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+            *static_cast<unsigned*>(data) = 0;
             return CUDA_SUCCESS;
         default:
             return std::nullopt;

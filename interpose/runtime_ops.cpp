@@ -294,6 +294,7 @@ PendingOp* RuntimeState::open(bool synchronous) {
     mutex.lock();
     op.busy = true;
     op.captured = op.host_sees = false;
+    op.home = nullptr;
     op.synchronous = synchronous;
     op.graph = nullptr;
     op.uses.clear();
@@ -338,6 +339,9 @@ OpToken Runtime::begin_copy(const CopySpan& destination, const CopySpan& source,
     PendingOp* const opened = state.open(synchronous);
     if (opened == nullptr) return {};
     PendingOp& op = *opened;
+    if (state.out_of_bounds(destination.address, destination.bytes) ||
+        state.out_of_bounds(source.address, source.bytes))
+        return state.fail(op, CUDA_ERROR_INVALID_VALUE, "a copy");
     Buffer* to = destination.address != 0 ? state.find(destination.address) : nullptr;
     Buffer* from = source.address != 0 ? state.find(source.address) : nullptr;
     if (to != nullptr && destination.bytes != 0) {
@@ -365,6 +369,7 @@ OpToken Runtime::begin_memset(const CopySpan& destination, std::uint32_t value, 
     PendingOp* const opened = state.open(synchronous);
     if (opened == nullptr) return {};
     PendingOp& op = *opened;
+    if (state.out_of_bounds(address, bytes)) return state.fail(op, CUDA_ERROR_INVALID_VALUE, "a memset");
     Buffer* const buffer = state.find(address);
     if (buffer != nullptr && bytes != 0) state.add_use(op, buffer, Access::write);
     op.host_sees = buffer == nullptr;

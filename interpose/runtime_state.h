@@ -91,6 +91,9 @@ struct RuntimeState : Runtime {
     CUresult allocate(ManagedContext& managed, CUdeviceptr* out, std::size_t bytes, CUstream stream);
     void free(Buffer& buffer);
     CUresult free_at(CUdeviceptr address);
+    /// Lies in our ranges, but not within one live allocation. The driver cannot tell, for neighbours share mappings and
+    /// freed memory is kept: what it says of memory that there is not is said for it.
+    bool out_of_bounds(CUdeviceptr address, std::size_t bytes) const;
     void finish_deferred_frees();
 
     /// The opening of begin_*: this thread's op with the lock held, or null where there is nothing to do.

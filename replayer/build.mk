@@ -12,9 +12,9 @@ $(BUILD)/tests/replayer_tests: $(call obj,$(wildcard tests/unit/replayer/*.cpp))
 
 TEST_SUITES += $(BUILD)/tests/replayer_tests
 
-# Programs for tests/system/replay_*_test.py and waiting_test.py; they know nothing of the replayer.
-$(BUILD)/tests/replay_probe $(BUILD)/tests/waiting_probe $(BUILD)/tests/turns_probe: $(BUILD)/tests/%: tests/system/%.cu
+# Programs for tests/system/replay_*_test.py, waiting_test.py, turns_test.py and answers_test.py; they know nothing of the replayer.
+$(BUILD)/tests/replay_probe $(BUILD)/tests/waiting_probe $(BUILD)/tests/turns_probe $(BUILD)/tests/answers_probe: $(BUILD)/tests/%: tests/system/%.cu
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -O2 -cudart shared $(NVCC_ARCH) $< -o $@ -L$(CUDA_HOME)/lib64/stubs -lcuda -ldl -lpthread
-TEST_DEPS += $(BUILD)/tests/replay_probe $(BUILD)/tests/waiting_probe $(BUILD)/tests/turns_probe
+TEST_DEPS += $(BUILD)/tests/replay_probe $(BUILD)/tests/waiting_probe $(BUILD)/tests/turns_probe $(BUILD)/tests/answers_probe
 BENCHES += $(BUILD)/tests/turns_probe

@@ -73,9 +73,14 @@ CUresult DeviceMemory::set_access(CUdeviceptr address, std::uint64_t pages) {
     return api_.cuMemSetAccess_(address, pages * page_bytes_, access_.data(), access_.size());
 }
 
-CUresult DeviceMemory::let_in(CUdevice device) {
+bool DeviceMemory::is_open_to(CUdevice device) const {
     for (const CUmemAccessDesc& access : access_)
-        if (access.location.id == device) return CUDA_SUCCESS;
+        if (access.location.id == device) return true;
+    return false;
+}
+
+CUresult DeviceMemory::let_in(CUdevice device) {
+    if (is_open_to(device)) return CUDA_SUCCESS;
     access_.push_back(access_of(device));
     for (const auto& [address, pages] : mapped_) {
         ++mapping_calls_;

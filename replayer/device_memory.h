@@ -51,6 +51,8 @@ class DeviceMemory {
     /// Everything goes, mapped or not; slots must not be used any more.
     void give_all_back();
 
+    bool is_open_to(CUdevice device) const;
+
     std::uint64_t used_pages() const { return used_pages_; }
     std::uint64_t limit_pages() const { return limit_pages_; }
     std::uint64_t free_pages() const { return used_pages_ < limit_pages_ ? limit_pages_ - used_pages_ : 0; }
