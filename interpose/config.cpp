@@ -124,6 +124,19 @@ void read_timing(const Reader& reader, Config& config) {
         reader.bad(name, text, "timing is auto, cupti or events");
 }
 
+void read_info(const Reader& reader, Config& config) {
+    const char* name = "SWAPADVISOR_INFO";
+    const char* text = reader.value(name);
+    if (!text) return;
+    const std::string_view word = text;
+    if (word == "device")
+        config.info = MemoryInfo::device;
+    else if (word == "host")
+        config.info = MemoryInfo::host;
+    else
+        reader.bad(name, text, "what is counted as memory is device or host");
+}
+
 std::uint32_t read_log_topics(const Reader& reader) {
     const char* name = "SWAPADVISOR_LOG";
     const char* text = reader.value(name);
@@ -219,6 +232,7 @@ Config parse_config(const char* (*look_up)(const char* name), std::vector<std::s
     config.plan_seed = static_cast<std::uint64_t>(seed);
     read_plain(reader, config);
     read_timing(reader, config);
+    read_info(reader, config);
     config.log_topics = read_log_topics(reader);
     return config;
 }

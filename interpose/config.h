@@ -10,6 +10,9 @@
 
 namespace swapadvisor {
 
+/// What cuMemGetInfo counts: the device alone, or the host memory behind it as well.
+enum class MemoryInfo : std::uint8_t { device, host };
+
 struct Config {
     bool enabled = true;  ///< SWAPADVISOR=0 turns the shim into pure forwarding
     std::uint64_t memory_bytes =
@@ -21,8 +24,9 @@ struct Config {
     std::string plan_path;                ///< SWAPADVISOR_PLAN: follow this plan from the start
     bool plan_or_search =
         false;  ///< SWAPADVISOR_PLAN_OR_SEARCH: search where that plan does not fit, instead of ending
-    bool quiet = false;      ///< SWAPADVISOR_QUIET: nothing on standard error but errors
-    bool strict = false;     ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
+    MemoryInfo info = MemoryInfo::device;  ///< SWAPADVISOR_INFO
+    bool quiet = false;                    ///< SWAPADVISOR_QUIET: nothing on standard error but errors
+    bool strict = false;                   ///< SWAPADVISOR_STRICT: absent buffers stay unmapped for good
     bool sync_free = false;  ///< SWAPADVISOR_SYNC_FREE: cuMemFree waits for the device as the driver's does
     bool prove_reads =
         false;  ///< SWAPADVISOR_PROVE_READS: find out what kernels only read, and do not copy it out
@@ -59,6 +63,7 @@ inline constexpr SettingInfo kSettings[] = {
     {"SWAPADVISOR", "1"},
     {"SWAPADVISOR_MEMORY", "all there is"},
     {"SWAPADVISOR_HOST_MEMORY", "three quarters of the machine's"},
+    {"SWAPADVISOR_INFO", "device"},
     {"SWAPADVISOR_REPORT", "none"},
     {"SWAPADVISOR_TRACE", "none"},
     {"SWAPADVISOR_PLAN", "none: searched"},

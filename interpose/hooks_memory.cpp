@@ -4,6 +4,7 @@
 
 #include "interpose/left_to_driver.h"
 #include "interpose/op_call.h"
+#include "interpose/pools.h"
 
 namespace swapadvisor {
 
@@ -30,7 +31,9 @@ CUresult hook_cuMemAllocPitch_v2(Entry entry, Fn_cuMemAllocPitch_v2 real, CUdevi
 
 CUresult hook_cuMemFree_v2(Entry entry, Fn_cuMemFree_v2 real, CUdeviceptr address) {
     return answer_or_forward(
-        entry, [&](Runtime& runtime) { return runtime.mem_free(address); }, [&] { return real(address); });
+        entry,
+        [&](Runtime& runtime) { return free_piece(address, [&] { return runtime.mem_free(address); }); },
+        [&] { return real(address); });
 }
 
 /// Moves by itself, page by page: only the report hears of it.

@@ -15,15 +15,7 @@ bool allocation_stays(std::size_t bytes);
 /// so. Returns the current device.
 CUdevice peers_reach_in();
 
-/// Stream-ordered allocation from `pool` stays.
-void leave_pool(CUmemoryPool pool);
-void forget_pool(CUmemoryPool pool);
-bool pool_stays(CUmemoryPool pool);
-
-/// True if the pool that cuMemAllocAsync takes from in the current context is left to the driver.
-bool current_pool_stays();
-
-/// True if memory of a pool with these properties can be served by the runtime in the current context.
-bool pool_can_be_served(const CUmemPoolProps& props);
+/// Of the current context, or -1.
+CUdevice current_device();
 
 }  // namespace swapadvisor

@@ -288,23 +288,23 @@ bool RuntimeState::out_of_bounds(CUdeviceptr address, std::size_t bytes) const {
 // write memory of the host. What only the device can see needs no wait. The lock is given up meanwhile.
 void RuntimeState::wait_for_what_host_sees(std::unique_lock<std::mutex>& lock) {
     if ((seen_by_host.empty() && !unknown_to_timeline) || timeline->capturing()) return;
-    std::vector<CUevent> events;
+    std::vector<CUevent> ahead;
     {
         const RelaxedCapture relaxed(api);
         seen_by_host.for_each([&](Mark mark) {
             if (timeline->done(mark)) return;
-            if (const CUevent event = timeline->pin(mark); event != nullptr) events.push_back(event);
+            if (const CUevent event = timeline->pin(mark); event != nullptr) ahead.push_back(event);
         });
     }
     const bool all = std::exchange(unknown_to_timeline, false);
     seen_by_host.clear();
-    if (events.empty() && !all) return;
+    if (ahead.empty() && !all) return;
     lock.unlock();
     // Errors are those of the program's work, which it hears of at its own calls.
-    for (const CUevent event : events) (void)api.cuEventSynchronize_(event);
+    for (const CUevent event : ahead) (void)api.cuEventSynchronize_(event);
     if (all) (void)api.cuCtxSynchronize_();
     lock.lock();
-    for (const CUevent event : events) timeline->unpin(event);
+    for (const CUevent event : ahead) timeline->unpin(event);
 }
 
 void Runtime::left_to_driver(CUdeviceptr address, std::size_t bytes, const char* reason) {
@@ -339,10 +339,19 @@ std::optional<CUresult> Runtime::mem_get_info(std::size_t* free_bytes, std::size
     ManagedContext* m = state.current_context();
     if (m == nullptr || m->unmanaged) return std::nullopt;
     const Residency& r = *m->residency;
-    const std::uint64_t total = r.memory_limit_bytes() + r.options().host_limit_bytes;
-    const std::uint64_t used = r.counts().live_bytes;
-    if (total_bytes != nullptr) *total_bytes = total;
-    if (free_bytes != nullptr) *free_bytes = total > used ? total - used : 0;
+    const std::uint64_t held = r.counts().live_bytes, limit = r.memory_limit_bytes(),
+                        host = r.options().host_limit_bytes;
+    const bool with_host = config().info == MemoryInfo::host;
+    std::uint64_t free = limit + host > held ? limit + host - held : 0;
+    if (!with_host) {
+        // What one kernel could use: what is left below the limit, or, of a program that holds more already, all that
+        // can be had by sending the rest away.
+        const std::uint64_t fixed = r.fixed_bytes();
+        free = std::min(free, held < limit ? limit - held : limit > fixed ? limit - fixed : 0);
+    }
+    const auto device = static_cast<std::uint64_t>(m->model.memory_bytes);
+    if (total_bytes != nullptr) *total_bytes = with_host ? limit + host : device;
+    if (free_bytes != nullptr) *free_bytes = free;
     return CUDA_SUCCESS;
 }
 

@@ -204,6 +204,8 @@ class Residency {
         return (large_live_bytes_ + arena_.held_bytes()) * 8 > memory_limit_bytes() * 7;
     }
     std::uint64_t memory_limit_bytes() const { return memory_.limit_pages() * options_.page_bytes; }
+    /// What cannot leave the device: escaped buffers, and pages of small ones.
+    std::uint64_t fixed_bytes() const { return escaped_pages_ * options_.page_bytes + arena_.held_bytes(); }
     std::uint64_t live_buffers() const { return buffers_.size() - free_ids_.size(); }
     std::uint64_t escaped_pages() const { return escaped_pages_; }
     void note(const std::string& line) const {

@@ -100,6 +100,9 @@ void Launch::add_options() {
     add_setting("--memory", "SWAPADVISOR_MEMORY", "SIZE",
                 "device memory to stay within: 16GiB, 512MiB, 50% (all there is)");
     add_setting("--host-memory", "SWAPADVISOR_HOST_MEMORY", "SIZE", "pinned host memory to use at most");
+    add_setting("--info", "SWAPADVISOR_INFO", "WHAT",
+                "what the program is told it has: device, or host for host memory as well, where it would refuse to start "
+                "(device)");
     add_setting("--planner", "SWAPADVISOR_PLANNER", "NAME",
                 "ga, fast, belady-prefetch, belady, lru; none: swap on demand only (ga)");
     add_setting("--seconds", "SWAPADVISOR_SECONDS", "S", "search time in the background (10)");

@@ -1,4 +1,4 @@
-// What a program is told about its memory: answers_probe attributes | bounds. Prints the same natively and under any limit.
+// What a program is told about its memory: answers_probe attributes | bounds | figures. Prints the same natively and under any limit.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -106,6 +106,57 @@ void bounds() {
     std::printf("neighbour: %d wrong\n", wrong);
 }
 
+// What the driver says of memory as a whole, and of pools.
+void figures() {
+    size_t free_bytes = 0, total = 0;
+    cudaDeviceProp device;
+    CHECK(cudaGetDeviceProperties(&device, 0));
+    CHECK(cudaMemGetInfo(&free_bytes, &total));
+    std::printf("the total is the device's: %d\n", total == device.totalGlobalMem);
+    cudaStream_t stream = nullptr;
+    CHECK(cudaStreamCreate(&stream));
+    cudaMemPool_t standard = nullptr, own = nullptr;
+    CHECK(cudaDeviceGetDefaultMemPool(&standard, 0));
+    cudaMemPoolProps props{};
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    CHECK(cudaMemPoolCreate(&own, &props));
+    unsigned long long keep = 64 << 20;
+    CHECK(cudaMemPoolSetAttribute(own, cudaMemPoolAttrReleaseThreshold, &keep));
+    const auto tell = [&](const char* when) {
+        for (const cudaMemPool_t pool : {standard, own})
+            for (const cudaMemPoolAttr which :
+                 {cudaMemPoolAttrUsedMemCurrent, cudaMemPoolAttrUsedMemHigh,
+                  cudaMemPoolAttrReservedMemCurrent, cudaMemPoolAttrReservedMemHigh}) {
+                unsigned long long value = 0;
+                CHECK(cudaMemPoolGetAttribute(pool, which, &value));
+                std::printf("%s, attribute %d: %llu\n", when, static_cast<int>(which), value);
+            }
+    };
+    void *a = nullptr, *b = nullptr, *c = nullptr;
+    CHECK(cudaMallocAsync(&a, 8 << 20, stream));
+    CHECK(cudaMallocFromPoolAsync(&b, 3 << 20, own, stream));
+    CHECK(cudaMallocFromPoolAsync(&c, 5000, own, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    tell("taken");
+    CHECK(cudaFreeAsync(a, stream));
+    CHECK(cudaFree(b));
+    CHECK(cudaStreamSynchronize(stream));
+    tell("given back");
+    CHECK(cudaMemPoolTrimTo(own, 0));
+    unsigned long long none = 0;
+    CHECK(cudaMemPoolSetAttribute(own, cudaMemPoolAttrUsedMemHigh, &none));
+    tell("trimmed");
+    // Nine tenths of what is free, in one piece, can be used.
+    CHECK(cudaMemGetInfo(&free_bytes, &total));
+    void* most = nullptr;
+    CHECK(cudaMalloc(&most, free_bytes / 10 * 9));
+    CHECK(cudaMemset(most, 1, free_bytes / 10 * 9));
+    unsigned char last = 0;
+    CHECK(cudaMemcpy(&last, static_cast<char*>(most) + free_bytes / 10 * 9 - 1, 1, cudaMemcpyDeviceToHost));
+    std::printf("last byte %d\n", last);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -114,6 +165,8 @@ int main(int count, char** arguments) {
         attributes();
     else if (what == "bounds")
         bounds();
+    else if (what == "figures")
+        figures();
     else
         return 2;
     return 0;

@@ -37,5 +37,11 @@ def _():
     equal(out[15:], ["within: 0", "within large: 0", "within, rows: 0", "neighbour: 0 wrong"])
 
 
+@suite.test("the device's memory and pools: totals are the device's, pools count what they give, what is free can be used")
+def _():
+    out = same("figures")
+    assert "the total is the device's: 1" in out and "last byte 1" in out, out
+
+
 if __name__ == "__main__":
     suite.main()

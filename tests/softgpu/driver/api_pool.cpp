@@ -26,7 +26,10 @@ CUmemPoolHandle_st* default_pool(int device) {
 
 void free_pool_memory(Span& span) {
     if (span.from_graph) return release_graph_memory(span.begin);
-    if (span.pool) span.pool->used -= span.bytes();
+    if (span.pool) {
+        span.pool->used -= span.bytes();
+        span.pool->keep(span.pool->release_threshold);
+    }
     driver().memory.free(span);
 }
 
@@ -65,7 +68,8 @@ CUresult allocate(Call& call, CUdeviceptr* out, std::size_t bytes, CUmemPoolHand
     }
     pool->used += bytes;
     pool->used_peak = std::max(pool->used_peak, pool->used);
-    pool->reserved_peak = std::max(pool->reserved_peak, pool->used);
+    pool->reserved = std::max(pool->reserved, CUmemPoolHandle_st::whole_pages(pool->used));
+    pool->reserved_peak = std::max(pool->reserved_peak, pool->reserved);
     OpRef op = new_op(stream, "allocation");
     op->quiet = true;
     enqueue(stream, op);
@@ -174,6 +178,7 @@ SOFTCU cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
     if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     if (!valid_device(props->location.id)) return CUDA_ERROR_INVALID_DEVICE;
     if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+    (void)default_pool(props->location.id);  // was there before any other: never has the handle of a dead one
     auto* made = new CUmemPoolHandle_st;
     made->device = props->location.id;
     made->props = *props;
@@ -194,9 +199,11 @@ SOFTCU cuMemPoolDestroy(CUmemoryPool pool) {
     return CUDA_SUCCESS;
 }
 
-SOFTCU cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
+SOFTCU cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
     SOFTGPU_CALL(kPlain);
-    return valid(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;  // nothing is kept beyond what is in use
+    if (!valid(pool)) return CUDA_ERROR_INVALID_VALUE;
+    pool->keep(keep);
+    return CUDA_SUCCESS;
 }
 
 SOFTCU cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void* value) {
@@ -213,10 +220,10 @@ SOFTCU cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void*
             *number = pool->release_threshold;
             break;
         case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-            *number = (pool->used + kPage - 1) / kPage * kPage;
+            *number = pool->reserved;
             break;
         case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-            *number = (pool->reserved_peak + kPage - 1) / kPage * kPage;
+            *number = pool->reserved_peak;
             break;
         case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
             *number = pool->used;
@@ -245,7 +252,7 @@ SOFTCU cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void*
             break;
         case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
             if (number()) return CUDA_ERROR_INVALID_VALUE;
-            pool->reserved_peak = pool->used;
+            pool->reserved_peak = pool->reserved;
             break;
         case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
             if (number()) return CUDA_ERROR_INVALID_VALUE;
