@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kMostForeign = 1 << 20;
 constexpr std::size_t kMostForeignSpans = 256;
 // Large buffers: some at first, and then in proportion to what is copied, which takes far longer.
-constexpr std::uint64_t kMostAtFirst = 256 << 20, kCopiedPerLooked = 256;
+constexpr std::uint64_t kMostAtFirst = 64 << 20, kCopiedPerLooked = 2048;
 // Of those that are likely to leave next, so that one look does for many.
 constexpr std::size_t kMostCleared = 256;
 // For the sake of one buffer each time it was written, then each time it was written 2, 4, ... 2^10 times.

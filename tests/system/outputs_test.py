@@ -42,7 +42,7 @@ def launch(*words, env=None):
 
 
 def start(*words):
-    process = subprocess.Popen([COMMAND, *words], env=ENV, cwd=suite.scratch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([COMMAND, *words], env=ENV, cwd=suite.scratch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), text=True)
     equal(process.stdout.readline(), "ready\n")
     return process
 

@@ -154,7 +154,7 @@ TEST_CASE("runtime: libraries loaded at run time") {
         RT_OK(cudaLibraryLoadData(&library, driver_test::kKernels, nullptr, nullptr, 0, nullptr, nullptr, 0));
         unsigned count = 0;
         RT_OK(cudaLibraryGetKernelCount(&count, library));
-        EQUAL(count, 3);
+        EQUAL(count, 4);
         cudaKernel_t store = nullptr;
         RT_OK(cudaLibraryGetKernel(&store, library, "store"));
         RT(cudaLibraryGetKernel(&store, library, "no_such_kernel"), cudaErrorSymbolNotFound);

@@ -113,9 +113,9 @@ void async_is_counted() {
     std::size_t before = 0, after = 0, total = 0;
     CUdeviceptr p = 0;
     SHOW(cuMemGetInfo, &before, &total);
-    SHOW(cuMemAllocAsync, &p, 64u << 20, nullptr);
+    SHOW(cuMemAllocAsync, &p, kBig, nullptr);
     SHOW(cuMemGetInfo, &after, &total);
-    show("counted", before >= after + (64u << 20));
+    show("counted", before >= after + kBig);
     SHOW(cuMemFreeAsync, p, nullptr);
 }
 
